@@ -1,0 +1,64 @@
+# Everything needs only python3 (3.11+) and make: the first target that runs builds .venv by itself.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+ARGS   ?=
+ROUNDS ?= 100
+SCALE  ?= full
+export VITRINA_HOME ?= .vitrina
+
+.PHONY: help demo test test-pg15 lint format up down logs migrate-db bench faults lock clean
+
+help:  ## this list
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(READY): requirements-dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Vitrina needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV) …"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY)  ## the cinema's tables to its marts, on an embedded Postgres
+	@$(BIN)/vitrina demo $(ARGS)
+
+test: $(READY)  ## all tests, on a real Postgres (ARGS="-k name" to choose)
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+test-pg15: $(READY)  ## the tests that touch SQL, on Debian's Postgres 15
+	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: $(READY)  ## ruff, mypy --strict, import-linter
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY)  ## let ruff put the code in shape
+	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+
+up: $(READY)  ## start Postgres and a runner in the background
+	@$(BIN)/vitrina up $(ARGS)
+
+down: $(READY)  ## stop them (ARGS=--purge clears the data too)
+	@$(BIN)/vitrina down $(ARGS)
+
+logs: $(READY)  ## what the background processes say
+	@$(BIN)/vitrina logs $(ARGS)
+
+migrate-db: $(READY)  ## bring the meta-store up to date
+	@$(BIN)/vitrina migrate
+
+bench: $(READY)  ## measure (SCALE=small|full)
+	@$(BIN)/python -m bench --scale $(SCALE) $(ARGS)
+
+faults: $(READY)  ## the long form of the fault and race loops (ROUNDS=500)
+	@VITRINA_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m faults $(ARGS)
+
+lock: $(READY)  ## pin the dependencies anew
+	@$(BIN)/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
+	@$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements-dev.lock
+
+clean:  ## remove what set-up and tests made
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""What Vitrina is about, without I/O: pipelines, their lifecycle, runs, policy, errors."""

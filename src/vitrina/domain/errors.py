@@ -1,0 +1,41 @@
+"""Errors, grouped by what the caller does next.
+
+VitrinaError
+├── ConfigError        fix the configuration, the query or the set-up; trying again cannot help
+├── RetryableError     try again: a deadlock, a timeout, a row that appeared meanwhile
+├── FatalError         stop: the data or the sink is in a state that needs a person
+├── LeaseLost          somebody else has the pipeline now; write nothing more
+└── DatabaseLost       the connection is gone; end the tick and let recovery take over
+"""
+
+
+class VitrinaError(Exception):
+    """An error with a message for people: what is wrong, and what to do about it."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message} — {self.remedy}" if self.remedy else self.message
+
+
+class ConfigError(VitrinaError):
+    """Fix the configuration, the query or the set-up; trying again cannot help."""
+
+
+class RetryableError(VitrinaError):
+    """Trying again may cure it."""
+
+
+class FatalError(VitrinaError):
+    """The data or the sink needs a person."""
+
+
+class LeaseLost(VitrinaError):
+    """Somebody else has the pipeline now; write nothing more."""
+
+
+class DatabaseLost(VitrinaError):
+    """The connection to a database is gone."""
