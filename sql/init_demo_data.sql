@@ -1,0 +1,1 @@
+../src/vitrina/demo/cinema.sql

@@ -1,0 +1,1 @@
+"""Everything that touches a source or a sink: readers, finders, writers, transforms."""

@@ -1,0 +1,65 @@
+"""Where a runner's connections come from: the warehouse as the runner, a source as the reader."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.pipeline import WAREHOUSE
+from vitrina.meta.db import Connection, connect
+from vitrina.settings import Settings
+
+
+@dataclass(frozen=True)
+class Connections:
+    """Conninfo strings by role, and how sessions are set up."""
+
+    warehouse: str
+    reader: str
+    listen: str
+    sources: Mapping[str, str]
+    settings: Settings
+
+    def open_warehouse(self, name: str) -> Connection:
+        """A session of the runner's role."""
+        return connect(self.warehouse, name)
+
+    def open_listener(self) -> Connection:
+        """A session for LISTEN, past any pooler."""
+        return connect(self.listen, "listen")
+
+    @contextmanager
+    def resolve_reader(self, source: str) -> Iterator[PostgresReader]:
+        """A reader of the warehouse itself, or of another named Postgres."""
+        local = source == WAREHOUSE
+        if not local and source not in self.sources:
+            known = ", ".join([WAREHOUSE, *self.sources])
+            remedy = f"set VITRINA_SOURCES__{source.upper()}=postgresql://…"
+            raise ConfigError(f"there is no source {source!r} (known: {known})", remedy)
+        with connect(self.reader if local else self.sources[source], "reader") as conn:
+            yield PostgresReader(conn, self.reading, local)
+
+    @property
+    def reading(self) -> dict[str, str]:
+        """Settings of transactions that read the user's SELECT."""
+        return self._common | {"work_mem": self.settings.find_work_mem, "cursor_tuple_fraction": "1"}
+
+    @property
+    def writing(self) -> dict[str, str]:
+        """Settings of fenced transactions; a stalled one is ended by the server before its lease is up."""
+        idle = f"{int(self.settings.lease_seconds * 1000 * 0.8)}ms"
+        return self._common | {"idle_in_transaction_session_timeout": idle}
+
+    @property
+    def _common(self) -> dict[str, str]:
+        path = ["pg_catalog", *self.settings.search_path, "pg_temp"]
+        return {
+            "search_path": ", ".join(sql.Identifier(name).as_string(None) for name in path),
+            "statement_timeout": f"{int(self.settings.statement_timeout_seconds * 1000)}ms",
+            "lock_timeout": f"{int(self.settings.lock_timeout_seconds * 1000)}ms",
+            "random_page_cost": "1.1",  # many small index scans in a batch: with 4 they become bitmap scans, 3–8 times slower
+            "jit": "off",
+        }

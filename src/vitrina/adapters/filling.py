@@ -1,0 +1,54 @@
+"""Filling a stage: bytes from COPY to COPY, or rows through the transforms."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from psycopg import sql
+from psycopg.types.json import Json
+
+from vitrina.adapters.job import Job
+from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.adapters.stage import Scratch, Stage
+from vitrina.meta.db import Connection
+from vitrina.sql.describe import Column
+from vitrina.transforms import Row
+
+JSON_TYPES = ("json", "jsonb")
+
+
+def copy_across(reader: PostgresReader, query: sql.Composable, target: Scratch, conn: Connection) -> int:
+    """Stream a query's result into a scratch table without looking at it; how many rows.
+
+    Binary where both sides read the same bytes: one server, or types that every server has.
+    """
+    same_bytes = reader.is_local or all(c.builtin for c in target.columns)
+    copy_format = "binary" if same_bytes else "text"
+    with reader.copy_out(query, copy_format) as rows_out, target.copy_in(conn, copy_format) as rows_in:
+        for block in rows_out:
+            rows_in.write(block)
+    return max(rows_in.cursor.rowcount, 0)
+
+
+def transform_across(
+    job: Job, query: sql.Composable, stage: Stage, conn: Connection, args: Sequence[str | None]
+) -> int:
+    """Read rows, put them through the transforms a batch at a time, and stage what comes out; how many were read."""
+    assert job.transformer is not None
+    read = 0
+    with stage.copy_in(conn, "text") as copy:
+        for rows in job.reader.batches(query, job.batch_size, args):
+            job.check()
+            read += len(rows)
+            write_rows(copy, job.transformer.apply(rows), job.transformer.columns)
+    return read
+
+
+def write_rows(copy: Any, rows: list[Row], columns: Sequence[Column]) -> None:
+    """Rows as COPY text; what goes into a json column is written as JSON."""
+    names = [c.name for c in columns]
+    json_columns = [c.name for c in columns if c.type in JSON_TYPES]
+    for row in rows:
+        for name in json_columns:
+            if row[name] is not None:
+                row[name] = Json(row[name])
+        copy.write_row([row[name] for name in names])

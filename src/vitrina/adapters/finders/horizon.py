@@ -1,0 +1,56 @@
+"""The safe horizon of an incremental window: a row whose transaction commits late must not be skipped.
+
+Three statements, each with a snapshot of its own, in this order: the oldest open transaction, prepared
+transactions, then the data. Taken together in one statement, or in one snapshot, they lose rows.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from vitrina.domain.errors import ConfigError
+from vitrina.meta.db import Connection, fetch_all, fetch_one, queries
+
+SQL = queries("horizon")
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """Up to where rows are final, and who keeps it from moving on."""
+
+    at: datetime | None  # None: a prepared transaction is pending, nothing new is final
+    now: datetime
+    holder: dict[str, Any] | None
+
+
+def take_horizon(conn: Connection, margin: timedelta) -> Horizon:
+    """The moment before which every transaction has ended, less the margin; in autocommit, outside any transaction."""
+    _check_sight(conn)
+    row = fetch_one(conn, SQL["oldest"])
+    assert row is not None
+    if row["blind"]:
+        raise ConfigError(*_blind("another session's transaction is hidden from it"))
+    prepared = fetch_one(conn, SQL["prepared"])
+    if prepared:
+        return Horizon(None, row["now"], prepared)
+    holder = row["holder"] if row["at"] < row["now"] else None
+    return Horizon(row["at"] - margin, row["now"], holder)
+
+
+def _check_sight(conn: Connection) -> None:
+    sight = fetch_all(conn, SQL["sight"])[0]
+    if sight["standby"]:
+        raise ConfigError(
+            "the source is a standby, which does not show the primary's open transactions", "use mode: full"
+        )
+    if not sight["track_activities"]:
+        raise ConfigError("track_activities is off at the source, so open transactions cannot be seen", "turn it on")
+    if not sight["sees_all"]:
+        raise ConfigError(*_blind("it lacks pg_read_all_stats"))
+
+
+def _blind(reason: str) -> tuple[str, str]:
+    return (
+        f"the reading role cannot see other sessions' transactions ({reason}): the safe horizon is unknown",
+        "GRANT pg_read_all_stats to it, or use mode: full",
+    )

@@ -1,0 +1,217 @@
+"""Mode `incremental`: rows after the checkpoint and before the safe horizon, in cursor order, a batch at a time.
+
+An upsert window: it sees what is new or changed in the cursor column, and cannot see deletes.
+"""
+
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from psycopg import sql
+
+from vitrina.adapters.filling import copy_across, write_rows
+from vitrina.adapters.finders.horizon import SQL as HORIZON
+from vitrina.adapters.finders.horizon import Horizon, take_horizon
+from vitrina.adapters.job import Job, Step, StepResult, fetch
+from vitrina.adapters.stage import KeySegment, Stage
+from vitrina.adapters.transformers import Transformer
+from vitrina.adapters.writers.converge import MartSql, QueryText, Window, reader_scope
+from vitrina.adapters.writers.postgres import prepare_mart
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.run import Counts
+from vitrina.meta.db import Connection, fetch_all
+from vitrina.sql.describe import Column
+
+
+class IncrementalMode:
+    """The steps of an incremental run. Position: the cursor reached, and the bound of the window."""
+
+    def __init__(self, job: Job) -> None:
+        assert job.plan.cursor is not None
+        self.job = job
+        self.cursor = job.plan.cursor
+        self.position: dict[str, Any] = dict(job.position or {})
+
+    def steps(self) -> Iterator[Step]:
+        """Prepare the mart, fix the window, then batch after batch until it is empty."""
+        self._check_cursor()
+        yield self._prepare
+        yield self._open_window
+        while self.window is not None:
+            yield self._batch
+        yield self._clean_up
+
+    def _check_cursor(self) -> None:
+        names = {c.name for c in self.job.columns}
+        for name in self.cursor:
+            if name not in names:
+                raise ConfigError(f"cursor column {name} is not in the query", f"it gives {', '.join(sorted(names))}")
+
+    def _prepare(self, conn: Connection) -> StepResult:
+        plan = self.job.plan
+        self.mart, ddl = prepare_mart(
+            conn,
+            plan.target,
+            self.job.output,
+            key=plan.key,
+            on_drift=plan.on_drift,
+            unwritten=self.cursor,
+            written_before=self.job.written_before,
+        )
+        self.sql = MartSql(self.mart)
+        self.query = QueryText(plan.select, self.job.columns, self.mart.key)
+        if not self.job.stays_inside:
+            self._make_stage(conn)
+        fields: dict[str, Any] = {"target": plan.target} | ({"ddl": ddl} if ddl else {})
+        return StepResult("mart is ready", position=self.position or None, fields=fields)
+
+    def _make_stage(self, conn: Connection) -> None:
+        self.stage = Stage(self.job.pipeline_id, self.job.output)
+        self.stage.create(conn)
+        key = tuple(Column(name, self.mart.types[name]) for name in self.mart.key)
+        self.keys = KeySegment(self.job.pipeline_id, key)
+        self.keys.create(conn)
+
+    # ── the window ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _open_window(self, _: Connection) -> StepResult:
+        self._refuse_null_cursors()
+        bound, inclusive, horizon = self._bound()
+        after = (self.position["value"], self.position["id"]) if "value" in self.position else None
+        self.window = Window(after, bound, inclusive) if bound is not None else None
+        self.position["bound"] = bound
+        fields: dict[str, Any] = {"after": self.position.get("value"), "up_to": bound}
+        if horizon.holder:
+            fields["held_by"] = horizon.holder
+        return StepResult("window", position=self.position, fields=fields)
+
+    def _refuse_null_cursors(self) -> None:
+        nulls = sql.SQL(" OR ").join(sql.SQL("q.{} IS NULL").format(sql.Identifier(name)) for name in self.cursor)
+        shown = [*self.mart.key, *(name for name in self.cursor if name not in self.mart.key)]
+        names = sql.SQL(", ").join(sql.SQL("q.{}").format(sql.Identifier(name)) for name in shown)
+        text = sql.SQL("SELECT {} FROM {} AS q WHERE {} LIMIT 1").format(names, self.query.source, nulls)
+        for row in self.job.reader.fetch(text):
+            named = ", ".join(f"{name} = {row[name]}" for name in shown)
+            raise ConfigError(
+                f"the query gives a row with NULL in its cursor: {named}",
+                "filter it out, or choose another column",
+            )
+
+    def _bound(self) -> tuple[str | None, bool, Horizon]:
+        """Up to where rows are final, as text; whether the bound itself is; and who holds it back."""
+        kind = next(c.type for c in self.job.columns if c.name == self.cursor[0])
+        if kind.startswith("timestamp") or kind == "date":
+            horizon = self._horizon()
+            return self._time_bound(kind, horizon.at) or self.position.get("bound"), False, horizon
+        bound, horizon = self._counted_bound()
+        return bound, True, horizon
+
+    def _horizon(self) -> Horizon:
+        return take_horizon(self.job.reader.conn, self.job.limits.horizon_margin)
+
+    def _time_bound(self, kind: str, at: datetime | None) -> str | None:
+        if at is None:
+            return None
+        if kind.endswith("with time zone"):
+            return at.isoformat()
+        bound: str = fetch_all(self.job.reader.conn, HORIZON["naive_bound"], {"at": at})[0]["bound"]
+        return bound[:10] if kind == "date" else bound
+
+    def _counted_bound(self) -> tuple[str | None, Horizon]:
+        """For a cursor that is no time: a maximum is final once every transaction open when it was seen has ended.
+
+        What is not final yet is kept in the position, for the next run to try.
+        """
+        margin = self.job.limits.horizon_margin.total_seconds()
+        candidate = self._candidate()
+        deadline = time.monotonic() + 2 * margin + 0.5
+        while True:
+            horizon = self._horizon()
+            if horizon.at is not None and horizon.at > datetime.fromisoformat(candidate["seen_at"]):
+                return candidate["bound"], horizon
+            kept = self.position.get("candidate")
+            if kept and horizon.at is not None and horizon.at > datetime.fromisoformat(kept["seen_at"]):
+                self.position["candidate"] = candidate
+                return kept["bound"], horizon
+            if time.monotonic() > deadline:
+                self.position.setdefault("candidate", candidate)
+                return self.position.get("bound"), horizon
+            self.job.check()
+            time.sleep(0.02)  # until the margin has passed, or the transactions that were open have ended
+
+    def _candidate(self) -> dict[str, Any]:
+        name = sql.Identifier(self.cursor[0])
+        text = sql.SQL("SELECT q.{0}::text AS bound FROM {1} AS q WHERE q.{0} IS NOT NULL ORDER BY q.{0} DESC LIMIT 1")
+        rows = self.job.reader.fetch(text.format(name, self.query.source))
+        seen_at = fetch_all(self.job.reader.conn, HORIZON["clock"])[0]["now"]
+        return {"bound": rows[0]["bound"] if rows else None, "seen_at": seen_at.isoformat()}
+
+    # ── batches ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _batch(self, conn: Connection) -> StepResult:
+        assert self.window is not None
+        row = self._inside(conn, self.window) if self.job.stays_inside else self._through(conn, self.window)
+        if row["read"]:
+            self.position["value"], self.position["id"] = row["last_position"]
+        if row["read"] < self.job.batch_size:
+            self.window = None
+        else:
+            self.window = Window(tuple(row["last_position"]), self.window.bound, self.window.inclusive)
+        deleted = row.get("deleted", 0)
+        counts = Counts(row["read"], row["written"], deleted, row["read"] - row["written"] - deleted)
+        return StepResult("upserted", counts, self.position, {"cursor": self.position.get("value")}, is_batch=True)
+
+    def _inside(self, conn: Connection, window: Window) -> dict[str, Any]:
+        """One statement: read as the reader, compare, write."""
+        text = self.query.after_cursor(self.cursor, window, self.job.batch_size).as_string(conn)
+        scope = reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2")
+        return fetch(conn, self.sql.upsert(scope, self.cursor), [window.args, text])
+
+    def _through(self, conn: Connection, window: Window) -> dict[str, Any]:
+        """From another server: into the stage as bytes, then converge from it."""
+        self.stage.truncate(conn)
+        if self.job.transformer:
+            return self._transformed(conn, window, self.job.transformer)
+        query = self.query.with_args(window.args).after_cursor(self.cursor, window, self.job.batch_size)
+        copy_across(self.job.reader, query, self.stage, conn)
+        return fetch(conn, self.sql.upsert(self.stage.identifier, self.cursor))
+
+    def _transformed(self, conn: Connection, window: Window, transformer: Transformer) -> dict[str, Any]:
+        """Through the transforms. The cursor comes from the rows that were read, never from transformed ones."""
+        query = self.query.after_cursor(self.cursor, window, self.job.batch_size)
+        rows = [
+            row
+            for batch in self.job.reader.batches(_with_position(query, self.cursor), 10_000, window.args)
+            for row in batch
+        ]
+        positions = [(row.pop("vitrina_value"), row.pop("vitrina_id")) for row in rows]
+        keys = [[row[name] for name in self.mart.key] for row in rows]
+        kept = transformer.apply(rows)
+        with self.stage.copy_in(conn, "text") as copy:
+            write_rows(copy, kept, transformer.columns)
+        deleted = self._delete_dropped(conn, keys) if len(kept) < len(keys) else 0
+        written = fetch(conn, self.sql.upsert(self.stage.identifier))["written"]
+        last = positions[-1] if positions else None
+        return {"read": len(keys), "written": written, "deleted": deleted, "last_position": last}
+
+    def _delete_dropped(self, conn: Connection, keys: list[list[Any]]) -> int:
+        """A row that a transform leaves out leaves the mart too."""
+        self.keys.truncate(conn)
+        with self.keys.copy_in(conn, "text") as copy:
+            for key in keys:
+                copy.write_row(["u", *key, 1])
+        statement = self.sql.delete(self.stage.identifier, self.keys.slice())
+        deleted: int = fetch(conn, statement, [0, len(keys)])["deleted"]
+        return deleted
+
+    def _clean_up(self, conn: Connection) -> StepResult:
+        Stage(self.job.pipeline_id, ()).drop(conn)
+        KeySegment(self.job.pipeline_id, ()).drop(conn)
+        return StepResult("finished", position=self.position)
+
+
+def _with_position(query: sql.Composable, cursor: tuple[str, str]) -> sql.Composed:
+    """The cursor as text beside each row: exact, whatever Python makes of its type."""
+    text = "SELECT w.*, w.{}::text AS vitrina_value, w.{}::text AS vitrina_id FROM ({}) AS w"
+    return sql.SQL(text).format(*map(sql.Identifier, cursor), query)

@@ -1,0 +1,82 @@
+"""What a mode needs to work, and what each of its steps gives back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.adapters.transformers import Transformer
+from vitrina.domain.pipeline import Plan
+from vitrina.domain.run import NOTHING, Counts, RunOptions
+from vitrina.meta.db import Connection
+from vitrina.sql.describe import Column
+from vitrina.transforms import Row
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a step did, to be committed together with it: counters, the position reached, and a line for the log."""
+
+    event: str
+    counts: Counts = NOTHING
+    position: dict[str, Any] | None = None
+    fields: dict[str, Any] = field(default_factory=dict)
+    is_batch: bool = False
+
+
+Step: TypeAlias = Callable[[Connection], StepResult]
+"""Runs inside one transaction, which the ledger fences and commits."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The settings that a mode works within."""
+
+    max_delete_share: float
+    max_delete_rows: int
+    horizon_margin: timedelta
+
+
+@dataclass
+class Job:
+    """One claimed run: the plan, its source, and where the last run left off."""
+
+    pipeline_id: UUID
+    plan: Plan
+    reader: PostgresReader
+    columns: tuple[Column, ...]  # of the query
+    transformer: Transformer | None
+    batch_size: int
+    options: RunOptions
+    limits: Limits
+    position: dict[str, Any] | None
+    written_before: dict[str, str]
+    check: Callable[[], None] = lambda: None  # raises when the run should stop; for loops inside a step
+
+    @property
+    def output(self) -> tuple[Column, ...]:
+        """The columns that reach the mart."""
+        return self.transformer.columns if self.transformer else self.columns
+
+    @property
+    def stays_inside(self) -> bool:
+        """Whether data never has to leave Postgres: a local source and no transforms."""
+        return self.reader.is_local and self.transformer is None
+
+
+def execute(conn: Connection, statement: sql.Composable, params: list[Any] | None = None) -> psycopg.RawCursor[Row]:
+    """Run a composed statement with `$1` parameters, so that a `%` in a name is just a character."""
+    return psycopg.RawCursor(conn, row_factory=dict_row).execute(statement.as_bytes(conn), params)
+
+
+def fetch(conn: Connection, statement: sql.Composable, params: list[Any] | None = None) -> Row:
+    """The one row of a composed statement."""
+    row = execute(conn, statement, params).fetchone()
+    assert row is not None
+    return row

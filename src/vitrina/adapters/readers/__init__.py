@@ -1,0 +1,1 @@
+"""Readers: where rows come from."""

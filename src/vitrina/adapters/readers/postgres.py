@@ -1,0 +1,83 @@
+"""Reading a Postgres source: always in READ ONLY transactions, as the reader."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+from psycopg.adapt import Loader
+from psycopg.rows import dict_row
+
+from vitrina.domain.errors import ConfigError
+from vitrina.meta.db import Connection, transaction, translated
+from vitrina.sql.describe import Column, describe
+from vitrina.transforms import Row
+
+
+class TextLoader(Loader):
+    """A value as Postgres writes it: for types that Python would round or refuse."""
+
+    def load(self, data: bytes | bytearray | memoryview) -> str:
+        """The text itself."""
+        return bytes(data).decode()
+
+
+@dataclass(frozen=True)
+class PostgresReader:
+    """One source connection. `is_local`: the source is the warehouse itself."""
+
+    conn: Connection
+    settings: Mapping[str, str]
+    is_local: bool
+
+    def describe(self, select: str) -> list[Column]:
+        """The columns of a SELECT."""
+        with self._reading():
+            return describe(self.conn, select)
+
+    def cost(self, query: sql.Composable, args: Sequence[str | None] = ()) -> tuple[float, float]:
+        """What the planner thinks a query costs, and how many rows it gives."""
+        text = (sql.SQL("EXPLAIN (FORMAT JSON) ") + query).as_bytes(self.conn)
+        with self._reading():
+            row = self._execute(text, args).fetchone()
+            assert row is not None
+        plan = row["QUERY PLAN"][0]["Plan"]
+        return plan["Total Cost"], plan["Plan Rows"]
+
+    @contextmanager
+    def copy_out(self, query: sql.Composable, copy_format: str) -> Iterator[psycopg.Copy]:
+        """The result of a query as COPY blocks."""
+        command = sql.SQL("COPY ({}\n) TO STDOUT (FORMAT {})").format(query, sql.SQL(copy_format))
+        with self._reading(), self.conn.cursor().copy(command) as copy:
+            yield copy
+
+    def batches(self, query: sql.Composable, size: int, args: Sequence[str | None] = ()) -> Iterator[list[Row]]:
+        """The result of a query as Python rows, `size` at a time, through a server-side cursor."""
+        with self._reading():
+            cursor = psycopg.RawServerCursor(self.conn, "vitrina_rows", row_factory=dict_row)
+            cursor.adapters.register_loader("interval", TextLoader)  # a timedelta has no months
+            try:
+                with cursor:
+                    cursor.execute(query.as_bytes(self.conn), [list(args)])
+                    while rows := cursor.fetchmany(size):
+                        yield rows
+            except psycopg.DataError as error:
+                if error.sqlstate:
+                    raise
+                raise ConfigError(f"a value has no Python form: {error}", "cast its column to text") from error
+
+    def fetch(self, query: sql.Composable, args: Sequence[str | None] = ()) -> list[Row]:
+        """A small result, whole."""
+        with self._reading():
+            return self._execute(query.as_bytes(self.conn), args).fetchall()
+
+    def _execute(self, query: bytes, args: Sequence[str | None]) -> psycopg.RawCursor[Row]:
+        # binary=True asks for the extended protocol, which takes one statement only.
+        cursor = psycopg.RawCursor(self.conn, row_factory=dict_row)
+        return cursor.execute(query, [list(args)] if args else None, binary=True)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with translated(), transaction(self.conn, self.settings, read_only=True):
+            yield

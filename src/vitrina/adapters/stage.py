@@ -1,0 +1,113 @@
+"""Scratch tables of a run, in schema `etl_stage`: the keys that were found, and rows that had to be staged.
+
+UNLOGGED, one of each per pipeline, made and dropped inside fenced transactions. Nothing resumes from them: a run
+that starts again finds again, because the mart itself shows what is done.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+
+from vitrina.meta.db import Connection, translated
+from vitrina.sql.describe import Column
+
+SCHEMA = "etl_stage"
+COMMA = sql.SQL(", ")
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A numbered table of typed columns."""
+
+    pipeline_id: UUID
+    columns: tuple[Column, ...]
+    prefix = "t"
+
+    @property
+    def identifier(self) -> sql.Identifier:
+        """Its name, quoted."""
+        return sql.Identifier(SCHEMA, f"{self.prefix}_{self.pipeline_id.hex}")
+
+    def create(self, conn: Connection) -> None:
+        """Anew and empty."""
+        self.drop(conn)
+        names = sql.SQL("CREATE UNLOGGED TABLE {} (vitrina_n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {})")
+        with translated():
+            conn.execute(names.format(self.identifier, COMMA.join(self._definitions())))
+
+    def drop(self, conn: Connection) -> None:
+        """If it is there."""
+        with translated():
+            conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self.identifier))
+
+    def truncate(self, conn: Connection) -> None:
+        """Empty it and count from 1 again."""
+        with translated():
+            conn.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(self.identifier))
+
+    @contextmanager
+    def copy_in(self, conn: Connection, copy_format: str) -> Iterator[psycopg.Copy]:
+        """COPY into its columns."""
+        command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT {})").format(
+            self.identifier,
+            COMMA.join(sql.Identifier(name) for name in self.copied),
+            sql.SQL(copy_format),
+        )
+        with translated(), conn.cursor().copy(command) as copy:
+            yield copy
+
+    def slice(self) -> sql.Composed:
+        """The rows numbered after $1 up to $2."""
+        text = "(SELECT * FROM {} WHERE vitrina_n > $1::bigint AND vitrina_n <= $2::bigint)"
+        return sql.SQL(text).format(self.identifier)
+
+    def analyze(self, conn: Connection) -> None:
+        """Tell the planner how big it is: a guess here is what makes a batch slow."""
+        with translated():
+            conn.execute(sql.SQL("ANALYZE {}").format(self.identifier))
+
+    def _definitions(self) -> list[sql.Composed]:
+        return [sql.SQL("{} {}").format(c.identifier, c.sql_type) for c in self.columns]
+
+    @property
+    def copied(self) -> list[str]:
+        """The columns that COPY fills."""
+        return [c.name for c in self.columns]
+
+
+@dataclass(frozen=True)
+class Stage(Scratch):
+    """Rows as the query (or the last transform) gave them."""
+
+    prefix = "s"
+
+    def add_key_index(self, conn: Connection, key: Sequence[str]) -> None:
+        """For finding rows by key; not unique, so that a duplicate is named rather than refused."""
+        with translated():
+            text = sql.SQL("CREATE INDEX ON {} ({})")
+            conn.execute(text.format(self.identifier, COMMA.join(map(sql.Identifier, key))))
+
+
+@dataclass(frozen=True)
+class KeySegment(Scratch):
+    """Keys in the order in which they will be converged, with why: i missing, u differs, d gone, b bound of a load."""
+
+    prefix = "k"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The names of the key columns."""
+        return tuple(c.name for c in self.columns)
+
+    def _definitions(self) -> list[sql.Composed]:
+        ours = [sql.SQL('vitrina_kind "char"').format(), sql.SQL("vitrina_copies bigint").format()]
+        return ours + super()._definitions()
+
+    @property
+    def copied(self) -> list[str]:
+        """The columns that COPY fills."""
+        return ["vitrina_kind", *self.key, "vitrina_copies"]

@@ -1,0 +1,113 @@
+"""Resolving transforms and applying them to batches, with their contract checked row by row."""
+
+import importlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+
+from vitrina.domain.errors import ConfigError
+from vitrina.sql.describe import Column
+from vitrina.transforms import REGISTRY, Row, Transform
+
+ENTRY_POINTS = "vitrina.transforms"
+
+
+def load_transforms(modules: Iterable[str]) -> None:
+    """Import the modules that register transforms: those of the settings and of entry points."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ConfigError(f"VITRINA_TRANSFORM_MODULES names {module!r}: {error}") from error
+    for point in entry_points(group=ENTRY_POINTS):
+        point.load()
+
+
+def resolve_transformer(names: Sequence[str], columns: Sequence[Column], key: Sequence[str]) -> "Transformer":
+    """The chain of transforms over these columns, or a ConfigError that names the one that does not fit."""
+    chain = []
+    for name in names:
+        if name not in REGISTRY:
+            known = ", ".join(sorted(REGISTRY)) or "none"
+            raise ConfigError(
+                f"there is no transform {name!r} (registered: {known})",
+                "register it with @vitrina.transform and name its module in VITRINA_TRANSFORM_MODULES",
+            )
+        step = REGISTRY[name]
+        _check_columns(step, columns, key)
+        columns = [c for c in columns if c.name not in step.drops]
+        columns += [Column(column, type_, builtin=False) for column, type_ in step.adds.items()]
+        chain.append((step, frozenset(c.name for c in columns)))
+    return Transformer(tuple(chain), tuple(columns), tuple(key))
+
+
+def _check_columns(step: Transform, columns: Sequence[Column], key: Sequence[str]) -> None:
+    names = {c.name for c in columns}
+    if step.drops & set(key):
+        raise ConfigError(f"transform {step.name!r} drops key column {', '.join(sorted(step.drops & set(key)))}")
+    if step.drops - names:
+        raise ConfigError(f"transform {step.name!r} drops {', '.join(sorted(step.drops - names))}, which is not there")
+    if names & set(step.adds):
+        raise ConfigError(f"transform {step.name!r} adds {', '.join(sorted(names & set(step.adds)))}, which is there")
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """Applies the chain; `columns` is what comes out of it."""
+
+    chain: tuple[tuple[Transform, frozenset[str]], ...]
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+
+    def apply(self, rows: list[Row]) -> list[Row]:
+        """A batch through every transform; a ConfigError names transform and row, and nothing is written."""
+        for step, names in self.chain:
+            before = {self._key(row) for row in rows}
+            rows = self._run(step, rows)
+            self._check(step, names, before, rows)
+        return rows
+
+    def _run(self, step: Transform, rows: list[Row]) -> list[Row]:
+        try:
+            return list(step.function(rows))
+        except Exception as error:
+            where = self._find_culprit(step, rows)
+            raise ConfigError(f"transform {step.name!r} raised {type(error).__name__}: {error}{where}") from error
+
+    def _find_culprit(self, step: Transform, rows: list[Row]) -> str:
+        """Which row it fails on, found by trying them one at a time."""
+        for row in rows:
+            try:
+                list(step.function([dict(row)]))
+            except Exception:
+                return f", at the row with {self._name(row)}"
+        return ""
+
+    def _check(self, step: Transform, names: frozenset[str], before: set[tuple[object, ...]], rows: list[Row]) -> None:
+        seen: set[tuple[object, ...]] = set()
+        for row in rows:
+            if not isinstance(row, dict):
+                raise ConfigError(
+                    f"transform {step.name!r} returned {type(row).__name__} instead of a dict: {row!r:.80}"
+                )
+            if row.keys() != names:
+                raise ConfigError(f"transform {step.name!r} returned the wrong columns: {_difference(names, row)}")
+            key = self._key(row)
+            if key not in before:
+                raise ConfigError(f"transform {step.name!r} made up a key: {self._name(row)} was not in the batch")
+            if key in seen:
+                raise ConfigError(f"transform {step.name!r} returned {self._name(row)} twice")
+            seen.add(key)
+
+    def _key(self, row: Row) -> tuple[object, ...]:
+        return tuple(repr(row.get(name)) for name in self.key)
+
+    def _name(self, row: Row) -> str:
+        return ", ".join(f"{name} = {row.get(name)}" for name in self.key)
+
+
+def _difference(names: frozenset[str], row: Row) -> str:
+    missing, extra = sorted(names - row.keys()), sorted(row.keys() - names)
+    said = [f"without {', '.join(missing)}"] if missing else []
+    said += [f"with {', '.join(extra)}, which it does not declare in adds"] if extra else []
+    return " and ".join(said)

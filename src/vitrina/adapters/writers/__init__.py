@@ -1,0 +1,1 @@
+"""Writers: marts, and the statements that make them equal to a query."""

@@ -1,0 +1,328 @@
+"""The statements that compare a mart with its query and make them equal, for the keys in scope.
+
+Everything that depends on the user's query is composed here. Inside comparisons, columns go by position
+(c1, c2, …), so no name of the user's can clash with ours.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from psycopg import sql
+
+from vitrina.adapters.stage import KeySegment, Stage
+from vitrina.adapters.writers.postgres import STAMP, Mart
+from vitrina.sql.describe import Column
+
+COMMA, AND = sql.SQL(", "), sql.SQL(" AND ")
+TYPMOD = re.compile(r"\(\d+(,-?\d+)?\)")
+LAST_POSITION = sql.SQL(
+    ", (SELECT ARRAY[vitrina_value, vitrina_id] FROM src ORDER BY vitrina_n DESC LIMIT 1) AS last_position"
+)
+UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # without a length these mean a length of 1
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of the cursor's order: after a position (value and tie-breaker, as text), up to a bound."""
+
+    after: tuple[str, str] | None
+    bound: str
+    inclusive: bool
+
+    @property
+    def args(self) -> list[str | None]:
+        """As `after_cursor` expects them in $1."""
+        return [*(self.after or (None, None)), self.bound]
+
+
+@dataclass(frozen=True)
+class QueryText:
+    """The user's SELECT, restricted to a scope by an array of arguments in $1: what the reader function executes."""
+
+    select: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    args: sql.Composable = field(default_factory=lambda: sql.SQL("$1::text[]"))
+
+    def with_args(self, args: Sequence[str | None]) -> "QueryText":
+        """The arguments written out, for COPY, which takes no parameters."""
+        return replace(self, args=sql.SQL("{}::text[]").format(sql.Literal(list(args))))
+
+    def whole(self, columns: Sequence[Column] | None = None) -> sql.Composed:
+        """All of it."""
+        return sql.SQL("SELECT {} FROM {} AS q").format(_names("q", columns or self.columns), self.source)
+
+    def by_keys(self) -> sql.Composed:
+        """The rows whose key is in the arrays ($1)[1], ($1)[2], …
+
+        `= ANY` on each column is what Postgres pushes into the query; a composite key is then matched exactly.
+        """
+        arrays = [self._arg(i, f"{self._type(name)}[]") for i, name in enumerate(self.key, 1)]
+        wanted = [
+            sql.SQL("q.{} = ANY ({})").format(sql.Identifier(k), a) for k, a in zip(self.key, arrays, strict=True)
+        ]
+        if len(self.key) > 1:
+            exact = sql.SQL("({}) IN (SELECT * FROM unnest({}))")
+            wanted.append(exact.format(self._key_columns(), COMMA.join(arrays)))
+        return self.whole() + sql.SQL(" WHERE ") + AND.join(wanted)
+
+    def by_range(self, *, lower: bool, upper: bool) -> sql.Composed:
+        """The rows after the first bound in $1 and up to the second; an end without a bound is open."""
+        size = len(self.key)
+        wanted = []
+        if lower:
+            wanted.append(sql.SQL("({}) > ({})").format(self._key_columns(), self._bound(1)))
+        if upper:
+            wanted.append(sql.SQL("({}) <= ({})").format(self._key_columns(), self._bound(1 + size)))
+        # The parameter appears even when no bound does: a statement's parameters must have types.
+        return self.whole() + sql.SQL(" WHERE ") + AND.join([sql.SQL("{} IS NOT NULL").format(self.args), *wanted])
+
+    def after_cursor(self, cursor: tuple[str, str], window: "Window", limit: int) -> sql.Composed:
+        """The next rows in cursor order: after (($1)[1], ($1)[2]) and before, or up to, ($1)[3].
+
+        WITH TIES: rows that share the last position come along, so no batch ends among them.
+        """
+        value, tie = (_column("q", name) for name in cursor)
+        value_type, tie_type = (self._type(name) for name in cursor)
+        within = sql.SQL("{} <= {}") if window.inclusive else sql.SQL("{} < {}")
+        wanted = [within.format(value, self._arg(3, value_type))]
+        if window.after is not None:
+            position = (self._arg(1, value_type), self._arg(2, tie_type))
+            wanted.append(sql.SQL("({}, {}) > ({}, {})").format(value, tie, *position))
+        tail = " WHERE {} ORDER BY {}, {} FETCH FIRST {} ROWS WITH TIES"
+        return self.whole() + sql.SQL(tail).format(AND.join(wanted), value, tie, sql.Literal(limit))
+
+    def bounds(self, every: int) -> sql.Composed:
+        """Each `every`-th key in order: where the batches of a load end. Rows with a NULL in the key come too."""
+        keys = [sql.SQL("q.{}").format(sql.Identifier(name)) for name in self.key]
+        numbered = sql.SQL("SELECT {keys}, row_number() OVER (ORDER BY {keys}) AS n FROM {source} AS q").format(
+            keys=COMMA.join(keys), source=self.source
+        )
+        nulls = sql.SQL(" OR ").join(sql.SQL("n.{} IS NULL").format(sql.Identifier(name)) for name in self.key)
+        return sql.SQL(
+            "SELECT 'b'::\"char\", {}, 1::bigint FROM ({}) AS n WHERE n.n % {} = 0 OR {} ORDER BY n.n"
+        ).format(
+            COMMA.join(sql.SQL("n.{}").format(sql.Identifier(name)) for name in self.key),
+            numbered,
+            sql.Literal(every),
+            nulls,
+        )
+
+    @property
+    def source(self) -> sql.Composed:
+        """The SELECT in parentheses; the line breaks keep a trailing comment from swallowing them."""
+        return sql.SQL("(\n{}\n)").format(sql.SQL(self.select))
+
+    def _key_columns(self) -> sql.Composed:
+        return COMMA.join(sql.SQL("q.{}").format(sql.Identifier(name)) for name in self.key)
+
+    def _bound(self, first: int) -> sql.Composed:
+        return COMMA.join(self._arg(first + i, self._type(name)) for i, name in enumerate(self.key))
+
+    def _arg(self, index: int, type_: str) -> sql.Composed:
+        text = sql.SQL("({})[{}]::{}")
+        return text.format(self.args, _number(index), sql.SQL(type_))
+
+    def _type(self, name: str) -> str:
+        bare = TYPMOD.sub("", next(c.type for c in self.columns if c.name == name))
+        return UNBOUNDED.get(bare, bare)
+
+
+@dataclass(frozen=True)
+class MartSql:
+    """Statements over one mart. A `scope` is anything that can stand after FROM and gives the query's columns."""
+
+    mart: Mart
+
+    def compare(self, scope: sql.Composable) -> sql.Composed:
+        """Which keys differ, in one read of both sides: kind (i, u, d), key, copies; and one row '=' with the count."""
+        size = len(self.mart.columns)
+        keys = self._key_positions()
+        image = "pg_catalog.record_image_ne(ROW({}), ROW({}))"
+        return sql.SQL(
+            """
+            SELECT kind, {shown}, count(*) AS copies FROM (
+                SELECT CASE WHEN m.p IS NULL THEN 'i' WHEN s.p IS NULL THEN 'd'
+                            WHEN {differs} THEN 'u' ELSE '=' END::"char" AS kind, {keys}
+                FROM (SELECT true AS p, {source_columns} FROM {scope} AS t) AS s
+                FULL JOIN (SELECT true AS p, {mart_columns} FROM {mart} AS t) AS m ON {same_key}
+            ) AS d
+            GROUP BY {groups}
+            ORDER BY kind = 'd', kind <> '=', {order}
+            """
+        ).format(
+            shown=COMMA.join(sql.SQL("CASE WHEN kind <> '=' THEN k{} END").format(i) for i in map(_number, keys)),
+            differs=sql.SQL(image).format(_positions("s", size), _positions("m", size)),
+            keys=COMMA.join(sql.SQL("coalesce(s.c{0}, m.c{0}) AS k{0}").format(i) for i in map(_number, keys)),
+            source_columns=self._numbered(cast=True),
+            mart_columns=self._numbered(cast=False),
+            scope=scope,
+            mart=self.mart.identifier,
+            same_key=AND.join(sql.SQL("s.c{0} = m.c{0}").format(i) for i in map(_number, keys)),
+            groups=COMMA.join(map(_number, range(1, len(keys) + 2))),
+            order=COMMA.join(map(_number, range(2, len(keys) + 2))),
+        )
+
+    def insert(self, scope: sql.Composable, order: sql.Composable) -> sql.Composed:
+        """Load into an empty mart: plain, in order, no conflict expected."""
+        names, values = self._write_columns("t", cast=True)
+        text = "INSERT INTO {} ({}) SELECT {} FROM {} AS t ORDER BY {}"
+        return sql.SQL(text).format(self.mart.identifier, names, values, scope, order)
+
+    def upsert(self, scope: sql.Composable, cursor: tuple[str, str] | None = None) -> sql.Composed:
+        """Insert what is missing and update what differs; counts what was read and what was written.
+
+        Joining first and sending only what differs to ON CONFLICT is what makes unchanged rows cheap.
+        With a cursor, the scope is numbered by `vitrina_n` and the position of its last row is told too.
+        """
+        names, values = self._write_columns("d", cast=False)
+        riders, last = ([], sql.SQL("")) if cursor is None else (_riders(cursor), LAST_POSITION)
+        return sql.SQL(
+            """
+            WITH src AS MATERIALIZED (SELECT {columns} FROM {scope} AS t),
+            diff AS (SELECT s.* FROM src AS s LEFT JOIN {mart} AS m ON {same_key} WHERE {differs}),
+            put AS (
+                INSERT INTO {mart} ({names}) SELECT {values} FROM diff AS d ORDER BY {keys}
+                ON CONFLICT ({conflict}) DO UPDATE SET {assignments} RETURNING 1
+            )
+            SELECT (SELECT count(*) FROM src) AS read, (SELECT count(*) FROM put) AS written {last}
+            """
+        ).format(
+            columns=COMMA.join([*self._casts("t"), *riders]),
+            scope=scope,
+            mart=self.mart.identifier,
+            same_key=_same_key(self.mart.key, "m", "s"),
+            differs=self._differs("m", "s"),
+            names=names,
+            values=values,
+            keys=COMMA.join(sql.SQL("d.{}").format(sql.Identifier(k)) for k in self.mart.key),
+            conflict=COMMA.join(map(sql.Identifier, self.mart.key)),
+            assignments=self._assignments(),
+            last=last,
+        )
+
+    def delete(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
+        """Delete the keys that are gone, checked again at the source in the same statement."""
+        return sql.SQL(
+            """
+            WITH src AS MATERIALIZED (SELECT {columns} FROM {scope} AS t),
+            gone AS (
+                DELETE FROM {mart} AS m USING {keys} AS k
+                WHERE {mart_key} AND NOT EXISTS (SELECT FROM src AS s WHERE {source_key}) RETURNING 1
+            )
+            SELECT count(*) AS deleted FROM gone
+            """
+        ).format(
+            columns=COMMA.join(self._casts("t", only=self.mart.key)),
+            scope=scope,
+            mart=self.mart.identifier,
+            keys=keys,
+            mart_key=_same_key(self.mart.key, "m", "k"),
+            source_key=_same_key(self.mart.key, "s", "k"),
+        )
+
+    def joined(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
+        """The rows of a scope whose key is among `keys`, which are in the mart's types."""
+        cast = [(name, self.mart.cast(name, _column("q", name), self._type(name))) for name in self.mart.key]
+        matched = AND.join(sql.SQL("{} = {}").format(value, _column("k", name)) for name, value in cast)
+        text = "SELECT {} FROM {} AS q JOIN {} AS k ON {}"
+        return sql.SQL(text).format(_names("q", self.mart.columns), scope, keys, matched)
+
+    def staged_scope(self, stage: Stage, segment: KeySegment) -> sql.Composed:
+        """The staged rows whose key is in a slice of a segment."""
+        return sql.SQL("({})").format(self.joined(stage.identifier, segment.slice()))
+
+    def count(self) -> sql.Composed:
+        """How many rows the mart has."""
+        return sql.SQL("SELECT count(*) AS rows FROM {}").format(self.mart.identifier)
+
+    def is_empty(self) -> sql.Composed:
+        """Whether it has none."""
+        return sql.SQL("SELECT NOT EXISTS (SELECT FROM {}) AS empty").format(self.mart.identifier)
+
+    def _type(self, name: str) -> str:
+        return next(c.type for c in self.mart.columns if c.name == name)
+
+    def _differs(self, mart: str, source: str) -> sql.Composed:
+        first_key = sql.SQL("{}.{} IS NULL").format(sql.SQL(mart), sql.Identifier(self.mart.key[0]))
+        images = [COMMA.join(_column(alias, c.name) for c in self.mart.columns) for alias in (source, mart)]
+        return sql.SQL("{} OR pg_catalog.record_image_ne(ROW({}), ROW({}))").format(first_key, *images)
+
+    def _assignments(self) -> sql.Composed:
+        names = [c.name for c in self.mart.columns] + ([STAMP] if self.mart.stamped else [])
+        return COMMA.join(sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in names)
+
+    def _write_columns(self, alias: str, *, cast: bool) -> tuple[sql.Composed, sql.Composed]:
+        names = [c.identifier for c in self.mart.columns]
+        values = self._casts(alias) if cast else [_column(alias, c.name) for c in self.mart.columns]
+        if self.mart.stamped:
+            names.append(sql.Identifier(STAMP))
+            values.append(sql.SQL("now()").format())
+        return COMMA.join(names), COMMA.join(values)
+
+    def _casts(self, alias: str, only: Iterable[str] | None = None) -> list[sql.Composed]:
+        chosen = [c for c in self.mart.columns if only is None or c.name in only]
+        return [
+            sql.SQL("{} AS {}").format(self.mart.cast(c.name, _column(alias, c.name), c.type), c.identifier)
+            for c in chosen
+        ]
+
+    def _numbered(self, *, cast: bool) -> sql.Composed:
+        values = []
+        for number, column in enumerate(self.mart.columns, 1):
+            value: sql.Composable = _column("t", column.name)
+            if cast:
+                value = self.mart.cast(column.name, value, column.type)
+            values.append(sql.SQL("{} AS c{}").format(value, _number(number)))
+        return COMMA.join(values)
+
+    def _key_positions(self) -> list[int]:
+        names = [c.name for c in self.mart.columns]
+        return [names.index(name) + 1 for name in self.mart.key]
+
+
+def reader_scope(columns: Sequence[Column], args: sql.Composable, query: str) -> sql.Composed:
+    """A query text executed as the reader, its rows numbered; stands after FROM, before an alias."""
+    definitions = COMMA.join(sql.SQL("{} {}").format(c.identifier, c.sql_type) for c in columns)
+    text = "(SELECT * FROM ROWS FROM (etl.read_as_reader({}::text, {}) AS ({})) WITH ORDINALITY AS r ({}, vitrina_n))"
+    names = COMMA.join(c.identifier for c in columns)
+    return sql.SQL(text).format(sql.SQL(query), args, definitions, names)
+
+
+def key_arrays(segment: KeySegment) -> sql.Composed:
+    """The keys of a slice of a segment, as the argument of the reader function: an array of array literals."""
+    arrays = COMMA.join(sql.SQL("array_agg(k.{})::text").format(c.identifier) for c in segment.columns)
+    return sql.SQL("(SELECT ARRAY[{}] FROM {} AS k)").format(arrays, segment.slice())
+
+
+def duplicates(scope: sql.Composable, key: Sequence[str]) -> sql.Composed:
+    """A few keys that the scope gives more than once."""
+    keys = COMMA.join(_column("t", name) for name in key)
+    return sql.SQL("SELECT {0} FROM {1} AS t GROUP BY {0} HAVING count(*) > 1 LIMIT 3").format(keys, scope)
+
+
+def _riders(cursor: tuple[str, str]) -> list[sql.Composed]:
+    named = zip(("vitrina_value", "vitrina_id"), cursor, strict=True)
+    columns = [sql.SQL("{}::text AS {}").format(_column("t", c), sql.Identifier(name)) for name, c in named]
+    return [*columns, sql.SQL("t.vitrina_n").format()]
+
+
+def _same_key(key: Sequence[str], left: str, right: str) -> sql.Composed:
+    return AND.join(sql.SQL("{} = {}").format(_column(left, k), _column(right, k)) for k in key)
+
+
+def _column(alias: str, name: str) -> sql.Composed:
+    return sql.SQL("{}.{}").format(sql.SQL(alias), sql.Identifier(name))
+
+
+def _names(alias: str, columns: Sequence[Column]) -> sql.Composed:
+    return COMMA.join(_column(alias, c.name) for c in columns)
+
+
+def _positions(alias: str, size: int) -> sql.Composed:
+    return COMMA.join(sql.SQL("{}.c{}").format(sql.SQL(alias), _number(i)) for i in range(1, size + 1))
+
+
+def _number(number: int) -> sql.SQL:
+    return sql.SQL(str(int(number)))

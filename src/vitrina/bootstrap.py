@@ -1,0 +1,78 @@
+"""Putting the parts together from settings: where the databases are, and who signs in where."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from psycopg.conninfo import make_conninfo
+
+from vitrina.adapters.connections import Connections
+from vitrina.domain.errors import DatabaseLost
+from vitrina.embedded import EmbeddedPostgres
+from vitrina.meta import migrate, roles
+from vitrina.meta.db import connect
+from vitrina.settings import Settings
+
+DATABASE = "vitrina"
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """The warehouse's conninfo as its owner, and whether the server is one of ours."""
+
+    owner: str
+    direct: str
+    embedded: EmbeddedPostgres | None
+
+
+def embedded_server(settings: Settings) -> EmbeddedPostgres:
+    """The server in `$VITRINA_HOME`."""
+    return EmbeddedPostgres(Path(settings.home) / "postgres")
+
+
+def open_warehouse(settings: Settings) -> Warehouse:
+    """The configured server, or the embedded one, started and with its database."""
+    if settings.database_url:
+        url = settings.database_url.get_secret_value()
+        return Warehouse(url, settings.direct_url.get_secret_value() if settings.direct_url else url, None)
+    server = embedded_server(settings)
+    server.start()
+    _ensure_database(server)
+    url = server.conninfo(DATABASE)
+    return Warehouse(url, url, server)
+
+
+def set_up(warehouse: Warehouse, settings: Settings) -> roles.RoleReport:
+    """Migrations and roles: everything a fresh database needs."""
+    migrate.upgrade(warehouse.direct)
+    with connect(warehouse.direct, "set-up") as conn:
+        report = roles.ensure_roles(conn, settings.allowed_source_schemas, settings.mart_schemas)
+        if warehouse.embedded:
+            conn.execute(f"REVOKE TEMPORARY ON DATABASE {DATABASE} FROM PUBLIC".encode())
+    return report
+
+
+def connections(warehouse: Warehouse, settings: Settings) -> Connections:
+    """Each role's way in: its own URL; on the embedded server, its own sign-in; else the owner's."""
+    return Connections(
+        warehouse=_as_role(warehouse, settings.runner_url, roles.RUNNER),
+        reader=_as_role(warehouse, settings.reader_url, roles.READER),
+        listen=warehouse.direct,
+        sources={name: url.get_secret_value() for name, url in settings.sources.items()},
+        settings=settings,
+    )
+
+
+def _as_role(warehouse: Warehouse, url: object, role: str) -> str:
+    if url is not None:
+        return url.get_secret_value()  # type: ignore[attr-defined,no-any-return]
+    return make_conninfo(warehouse.owner, user=role) if warehouse.embedded else warehouse.owner
+
+
+def _ensure_database(server: EmbeddedPostgres) -> None:
+    with connect(server.conninfo(), "set-up") as conn:
+        if not conn.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+            try:
+                conn.execute(f"CREATE DATABASE {DATABASE}".encode())
+            except Exception as error:
+                if not conn.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
+                    raise DatabaseLost(f"cannot create database {DATABASE}: {error}") from error

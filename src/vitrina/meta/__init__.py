@@ -1,0 +1,1 @@
+"""The meta-store: schema `etl`, its migrations, and one method per query."""

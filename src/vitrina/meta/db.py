@@ -1,0 +1,124 @@
+"""Connections with pinned settings, named queries, and driver errors translated into ours."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, LiteralString, TypeAlias, cast
+
+import psycopg
+from psycopg import errors, sql
+from psycopg.rows import DictRow, dict_row
+
+from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError, RetryableError, VitrinaError
+
+QUERIES = Path(__file__).parent / "queries"
+NAMED = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
+
+Connection: TypeAlias = psycopg.Connection[DictRow]
+
+# How values look as text: the same in every session, so that keys, cursors and casts come back exactly.
+PINNED = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "postgres",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "client_encoding": "UTF8",
+}
+
+
+def connect(conninfo: str, name: str, *, autocommit: bool = True) -> Connection:
+    """Open a connection that says who it is; a server that is not there is a DatabaseLost."""
+    try:
+        return psycopg.connect(
+            conninfo,
+            autocommit=autocommit,
+            row_factory=dict_row,
+            application_name=f"vitrina {name}",
+            connect_timeout=10,
+            keepalives_idle=30,
+            prepare_threshold=None,  # transaction-pooling friendly
+        )
+    except psycopg.OperationalError as error:
+        raise DatabaseLost(f"cannot connect to Postgres: {error}".strip()) from error
+
+
+@contextmanager
+def transaction(conn: Connection, local: Mapping[str, str], *, read_only: bool = False) -> Iterator[Connection]:
+    """A transaction with the pinned settings and `local` ones, none of which outlives it."""
+    with translated(), conn.transaction():
+        if read_only:
+            conn.execute("SET TRANSACTION READ ONLY")
+        settings = {**PINNED, **local}
+        columns = sql.SQL(", ").join([sql.SQL("set_config(%s, %s, true)")] * len(settings))
+        conn.execute(sql.SQL("SELECT ") + columns, [part for pair in settings.items() for part in pair])
+        yield conn
+
+
+@cache
+def queries(name: str) -> dict[str, LiteralString]:
+    """The named blocks of `queries/<name>.sql`."""
+    text = (QUERIES / f"{name}.sql").read_text()
+    return {block[1]: cast(LiteralString, block[2].strip()) for block in NAMED.finditer(text)}
+
+
+def fetch_all(conn: Connection, query: LiteralString, params: Mapping[str, Any] | Sequence[Any] = ()) -> list[DictRow]:
+    """Every row, errors translated."""
+    with translated():
+        return conn.execute(query, params).fetchall()
+
+
+def fetch_one(conn: Connection, query: LiteralString, params: Mapping[str, Any] | Sequence[Any] = ()) -> DictRow | None:
+    """The first row or nothing, errors translated."""
+    with translated():
+        return conn.execute(query, params).fetchone()
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn driver errors into Vitrina's, by what the caller can do about them."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translate(error) from error
+
+
+LOST = (
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    errors.IdleInTransactionSessionTimeout,
+)
+CURABLE = (
+    errors.DeadlockDetected,
+    errors.SerializationFailure,
+    errors.LockNotAvailable,
+    errors.QueryCanceled,
+    errors.InsufficientResources,
+    errors.UniqueViolation,
+)
+
+
+def translate(error: psycopg.Error) -> VitrinaError:
+    """Which of our errors a driver error is."""
+    message = _message(error)
+    if isinstance(error, LOST) or (error.sqlstate is None and isinstance(error, psycopg.OperationalError)):
+        return DatabaseLost(message)
+    if isinstance(error, CURABLE):
+        return RetryableError(message)
+    if isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.IntegrityError):
+        return ConfigError(message)
+    if isinstance(error, psycopg.OperationalError):
+        return RetryableError(message)
+    return FatalError(message)
+
+
+def _message(error: psycopg.Error) -> str:
+    parts = [
+        error.diag.message_primary or str(error).strip(),
+        error.diag.message_detail,
+        error.diag.message_hint,
+    ]
+    return " — ".join(part for part in parts if part)

@@ -1,0 +1,32 @@
+-- name: sight
+SELECT pg_is_in_recovery() AS standby, current_setting('track_activities')::boolean AS track_activities,
+       pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all
+
+-- name: oldest
+-- Every open transaction counts, also idle ones that have written nothing yet; only Vitrina's reader, which cannot
+-- write at all, does not.
+WITH open AS (
+    SELECT a.pid, a.usename, a.application_name, a.client_addr::text, a.state, a.xact_start,
+           a.backend_xid IS NOT NULL AS wrote, left(a.query, 80) AS query,
+           a.query = '<insufficient privilege>' AS hidden
+    FROM pg_stat_activity a
+    WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.usename IS DISTINCT FROM 'vitrina_reader'
+)
+SELECT clock_timestamp() AS now, least(statement_timestamp(), min(xact_start)) AS at, coalesce(bool_or(hidden), false) AS blind,
+       (SELECT to_jsonb(o) - 'hidden' || jsonb_build_object('age_seconds',
+               round(extract(epoch FROM clock_timestamp() - o.xact_start)::numeric, 1))
+        FROM open o WHERE o.xact_start IS NOT NULL ORDER BY o.xact_start LIMIT 1) AS holder
+FROM open
+
+-- name: prepared
+SELECT gid AS prepared_transaction, owner AS usename, extract(epoch FROM now() - prepared)::int AS age_seconds
+FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared LIMIT 1
+
+-- name: naive_bound
+-- A moment as a time without zone. Which zone the application stamps in is not known: the earlier of UTC and the
+-- server's own is safe for both.
+SELECT least(%(at)s::timestamptz AT TIME ZONE 'UTC', %(at)s::timestamptz AT TIME ZONE s.reset_val)::text AS bound
+FROM pg_settings s WHERE s.name = 'TimeZone'
+
+-- name: clock
+SELECT clock_timestamp() AS now

@@ -1,0 +1,142 @@
+-- Locks are always taken in the order pipeline, lease, state: completion and takeover cannot deadlock.
+
+-- name: claim
+-- The oldest due pipeline, if any; zero rows: nothing is due, or others took it. Opens the run.
+WITH due AS (
+    SELECT p.id, p.status, p.due_at, p.run_options, p.version
+    FROM etl.etl_pipelines p
+    WHERE p.enabled AND p.due_at IS NOT NULL AND p.status IN ('RUN_REQUESTED', 'IDLE') AND p.due_at <= now()
+      AND (%(only)s::uuid IS NULL OR p.id = %(only)s)
+    ORDER BY p.due_at
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED
+), taken AS (
+    UPDATE etl.etl_pipelines p
+    SET status = 'RUNNING', run_options = '{}',
+        last_due_at = CASE due.status WHEN 'IDLE' THEN due.due_at ELSE p.last_due_at END
+    FROM due WHERE p.id = due.id
+    RETURNING p.id
+), run AS (
+    INSERT INTO etl.etl_runs (pipeline_id, due_at, options, config_version, runner)
+    SELECT due.id, CASE due.status WHEN 'IDLE' THEN due.due_at END, due.run_options, due.version, %(runner)s
+    FROM due JOIN taken USING (id)
+    RETURNING id, pipeline_id, options, attempt
+), held AS (
+    UPDATE etl.etl_leases l
+    SET owner = %(owner)s, runner = %(runner)s, run_id = run.id, crashes = 0,
+        expires_at = clock_timestamp() + make_interval(secs => %(seconds)s), backend_pid = NULL, backend_start = NULL
+    FROM run WHERE l.pipeline_id = run.pipeline_id
+    RETURNING l.pipeline_id, l.crashes
+), fenced AS (
+    UPDATE etl.etl_state s
+    SET epoch = s.epoch + 1,
+        checkpoint = CASE WHEN coalesce((run.options ->> 'restart')::boolean, false) THEN NULL ELSE s.checkpoint END,
+        last_processed_value = CASE WHEN coalesce((run.options ->> 'restart')::boolean, false)
+                                    THEN NULL ELSE s.last_processed_value END,
+        last_processed_id = CASE WHEN coalesce((run.options ->> 'restart')::boolean, false)
+                                 THEN NULL ELSE s.last_processed_id END
+    FROM run JOIN held USING (pipeline_id) WHERE s.pipeline_id = run.pipeline_id
+    RETURNING s.pipeline_id, s.epoch, s.seq, s.checkpoint, s.config_hash, s.columns
+)
+SELECT p.id AS pipeline_id, p.name, due.version, run.id AS run_id, run.options, run.attempt,
+       fenced.epoch, fenced.seq, fenced.checkpoint, fenced.config_hash, fenced.columns,
+       etl.pipeline_config(p) AS config
+FROM fenced JOIN run USING (pipeline_id) JOIN due ON due.id = fenced.pipeline_id
+JOIN etl.etl_pipelines p ON p.id = fenced.pipeline_id
+
+-- name: expired
+-- Leases whose holder has gone silent, with the session it wrote through.
+SELECT l.pipeline_id, p.name, l.runner, l.owner, l.crashes, p.status, p.enabled
+FROM etl.etl_leases l JOIN etl.etl_pipelines p ON p.id = l.pipeline_id
+WHERE l.owner IS NOT NULL AND l.expires_at <= clock_timestamp()
+  AND (%(only)s::uuid IS NULL OR p.id = %(only)s)
+
+-- name: expel
+-- End the session of a silent holder, so that it cannot keep the state row locked between its fence and its COMMIT.
+SELECT pg_terminate_backend(a.pid)
+FROM etl.etl_leases l
+JOIN pg_stat_activity a ON a.pid = l.backend_pid AND a.backend_start = l.backend_start
+WHERE l.pipeline_id = %(pipeline_id)s AND l.owner = %(owner)s AND l.expires_at <= clock_timestamp()
+
+-- name: reclaim
+-- Take over from a silent holder. Zero rows: it renewed, finished, or another runner was first.
+WITH dead AS (
+    SELECT l.pipeline_id, l.run_id, l.crashes, p.version
+    FROM etl.etl_pipelines p JOIN etl.etl_leases l ON l.pipeline_id = p.id
+    WHERE p.id = %(pipeline_id)s AND p.status = 'RUNNING' AND p.enabled
+      AND l.owner = %(owner_before)s AND l.expires_at <= clock_timestamp()
+    FOR UPDATE OF p, l SKIP LOCKED
+), closed AS (
+    UPDATE etl.etl_runs r
+    SET status = 'FAILED', finished_at = clock_timestamp(), error = 'the runner ' || r.runner || ' was lost'
+    FROM dead WHERE r.id = dead.run_id AND r.status = 'RUNNING'
+    RETURNING r.pipeline_id, r.due_at, r.options, r.attempt
+)
+SELECT dead.pipeline_id, dead.version, dead.crashes, closed.due_at,
+       coalesce(closed.options, '{}') - 'restart' AS options, coalesce(closed.attempt, 0) + 1 AS attempt
+FROM dead LEFT JOIN closed USING (pipeline_id)
+
+-- name: take_over
+-- The second half of a reclaim, in the same transaction: a run of its own, the lease, the next epoch.
+WITH run AS (
+    INSERT INTO etl.etl_runs (pipeline_id, due_at, options, config_version, runner, attempt)
+    VALUES (%(pipeline_id)s, %(due_at)s, %(options)s, %(version)s, %(runner)s, %(attempt)s)
+    RETURNING id, pipeline_id, options, attempt
+), held AS (
+    UPDATE etl.etl_leases l
+    SET owner = %(owner)s, runner = %(runner)s, run_id = run.id, crashes = l.crashes + 1,
+        expires_at = clock_timestamp() + make_interval(secs => %(seconds)s), backend_pid = NULL, backend_start = NULL
+    FROM run WHERE l.pipeline_id = run.pipeline_id
+    RETURNING l.pipeline_id
+), fenced AS (
+    UPDATE etl.etl_state s SET epoch = s.epoch + 1 FROM held WHERE s.pipeline_id = held.pipeline_id
+    RETURNING s.pipeline_id, s.epoch, s.seq, s.checkpoint, s.config_hash, s.columns
+)
+SELECT p.id AS pipeline_id, p.name, p.version, run.id AS run_id, run.options, run.attempt,
+       fenced.epoch, fenced.seq, fenced.checkpoint, fenced.config_hash, fenced.columns,
+       etl.pipeline_config(p) AS config
+FROM fenced JOIN run USING (pipeline_id) JOIN etl.etl_pipelines p ON p.id = fenced.pipeline_id
+
+-- name: bury
+-- The holder is silent and nobody goes on: a pause was asked for, the pipeline is disabled, or it has killed its
+-- runner too often. Zero rows: it renewed, finished, or another runner was first.
+WITH dead AS (
+    SELECT p.id, p.status, l.run_id
+    FROM etl.etl_pipelines p JOIN etl.etl_leases l ON l.pipeline_id = p.id
+    WHERE p.id = %(pipeline_id)s AND p.status IN ('RUNNING', 'PAUSE_REQUESTED')
+      AND l.owner = %(owner_before)s AND l.expires_at <= clock_timestamp()
+    FOR UPDATE OF p, l SKIP LOCKED
+), moved AS (
+    UPDATE etl.etl_pipelines p
+    SET status = CASE dead.status WHEN 'PAUSE_REQUESTED' THEN 'PAUSED' ELSE 'FAILED' END
+    FROM dead WHERE p.id = dead.id
+    RETURNING p.id, p.status
+), released AS (
+    UPDATE etl.etl_leases l
+    SET owner = NULL, expires_at = NULL, runner = NULL, run_id = NULL, backend_pid = NULL, backend_start = NULL
+    FROM moved WHERE l.pipeline_id = moved.id
+    RETURNING l.pipeline_id
+), fenced AS (
+    UPDATE etl.etl_state s SET epoch = s.epoch + 1 FROM released WHERE s.pipeline_id = released.pipeline_id
+    RETURNING s.pipeline_id
+), closed AS (
+    UPDATE etl.etl_runs r SET status = 'FAILED', finished_at = clock_timestamp(), error = %(reason)s
+    FROM dead JOIN fenced ON fenced.pipeline_id = dead.id WHERE r.id = dead.run_id AND r.status = 'RUNNING'
+)
+SELECT moved.status FROM moved JOIN fenced ON fenced.pipeline_id = moved.id
+
+-- name: enter
+-- The session through which the holder writes, for `expel`. Zero rows: the lease is lost.
+UPDATE etl.etl_leases l
+SET backend_pid = pg_backend_pid(),
+    backend_start = (SELECT a.backend_start FROM pg_stat_activity a WHERE a.pid = pg_backend_pid())
+WHERE l.pipeline_id = %(pipeline_id)s AND l.owner = %(owner)s AND l.run_id = %(run_id)s
+RETURNING l.pipeline_id
+
+-- name: renew
+-- The heartbeat. A lease that is not in the answer is lost.
+UPDATE etl.etl_leases l
+SET expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
+FROM etl.etl_pipelines p
+WHERE p.id = l.pipeline_id AND l.owner = %(owner)s AND l.run_id = ANY (%(run_ids)s) AND l.expires_at > clock_timestamp()
+RETURNING l.run_id, p.status

@@ -1,0 +1,32 @@
+-- name: columns
+SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type,
+       a.attnotnull AND NOT a.atthasdef AND a.attidentity = '' AS required,
+       a.attgenerated <> '' OR a.attidentity = 'a' AS generated,
+       CASE WHEN a.attcollation <> 0 AND a.attcollation <> t.typcollation
+            THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname)
+            WHEN a.attcollation <> 0 THEN 'pg_catalog."default"' END AS collation,
+       coalesce(co.collisdeterministic, true) AS deterministic
+FROM pg_attribute a
+JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_collation co ON co.oid = a.attcollation
+LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+WHERE a.attrelid = to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text)) AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum
+
+-- name: unique_keys
+-- The indexes that ON CONFLICT can use: unique, whole, immediate, on plain columns.
+SELECT i.indisprimary AS "primary",
+       (SELECT array_agg(a.attname::text ORDER BY k.n) FROM unnest(i.indkey::int2[]) WITH ORDINALITY k (attnum, n)
+        JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+        WHERE k.n <= i.indnkeyatts) AS columns
+FROM pg_index i
+WHERE i.indrelid = to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))
+  AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
+ORDER BY i.indisprimary DESC
+
+-- name: can_assign
+-- Whether a value of one type may be stored in a column of another without an explicit cast.
+SELECT f.oid = t.oid OR t.typcategory = 'S' OR EXISTS (
+           SELECT FROM pg_cast c WHERE c.castsource = f.oid AND c.casttarget = t.oid AND c.castcontext IN ('i', 'a')) AS yes
+FROM pg_type f, pg_type t
+WHERE f.oid = to_regtype(%(from)s) AND t.oid = to_regtype(%(to)s)

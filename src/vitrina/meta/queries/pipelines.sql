@@ -1,0 +1,49 @@
+-- name: add
+INSERT INTO etl.etl_pipelines (id, name, description, type, source, source_type, source_query, source_table,
+    target_table, key, mode, incremental_key, incremental_id_key, batch_size, schedule_interval, enabled, python_task,
+    on_drift, publish)
+VALUES (%(id)s, %(name)s, %(description)s, %(type)s, %(source)s, %(source_type)s, %(source_query)s, %(source_table)s,
+    %(target_table)s, %(key)s, %(mode)s, %(incremental_key)s, %(incremental_id_key)s, %(batch_size)s,
+    %(schedule_interval)s, %(enabled)s, %(python_task)s, %(on_drift)s, %(publish)s)
+RETURNING id
+
+-- name: add_task
+INSERT INTO etl.etl_pipeline_tasks (pipeline_id, order_index, task_type, body, target_table)
+VALUES (%(pipeline_id)s, %(order_index)s, %(task_type)s, %(body)s, %(target_table)s)
+
+-- name: find
+-- By uuid or by name.
+SELECT p.id, p.name, p.status, p.enabled, p.version, p.due_at, p.effective_target, etl.pipeline_config(p) AS config
+FROM etl.etl_pipelines p
+WHERE p.id::text = %(which)s OR p.name = %(which)s
+
+-- name: list
+SELECT p.id, p.name, p.status, p.enabled, p.version, p.due_at, p.effective_target, etl.pipeline_config(p) AS config
+FROM etl.etl_pipelines p
+ORDER BY p.name
+
+-- name: request_run
+-- Zero rows: it does not exist, is disabled, or has been requested or started already.
+UPDATE etl.etl_pipelines
+SET status = CASE status WHEN 'PAUSE_REQUESTED' THEN 'RUNNING' ELSE 'RUN_REQUESTED' END,
+    run_options = %(options)s
+WHERE id = %(id)s AND enabled AND status IN ('IDLE', 'FAILED', 'PAUSED', 'PAUSE_REQUESTED')
+RETURNING status
+
+-- name: request_pause
+-- Zero rows: it does not exist, has failed, or rests already.
+UPDATE etl.etl_pipelines
+SET status = CASE status WHEN 'RUNNING' THEN 'PAUSE_REQUESTED' ELSE 'PAUSED' END
+WHERE id = %(id)s AND status IN ('RUNNING', 'IDLE', 'RUN_REQUESTED')
+RETURNING status
+
+-- name: unplanned
+-- Scheduled pipelines that have no due time yet: new, edited, or just finished.
+SELECT id, name, schedule_interval, last_due_at, now() AS now
+FROM etl.etl_pipelines
+WHERE enabled AND due_at IS NULL AND status = 'IDLE' AND schedule_interval IS NOT NULL
+
+-- name: schedule
+-- Zero rows: somebody planned or moved it meanwhile.
+UPDATE etl.etl_pipelines SET due_at = %(due_at)s
+WHERE id = %(id)s AND enabled AND due_at IS NULL AND status = 'IDLE' AND schedule_interval = %(schedule_interval)s

@@ -1,0 +1,46 @@
+-- name: begin_attempt
+-- Another attempt of the same claim: a run row of its own. Zero rows: the lease is lost.
+WITH held AS (
+    SELECT l.pipeline_id, l.run_id FROM etl.etl_leases l
+    WHERE l.pipeline_id = %(pipeline_id)s AND l.owner = %(owner)s AND l.run_id = %(run_id)s
+    FOR UPDATE
+), closed AS (
+    UPDATE etl.etl_runs r SET status = 'FAILED', finished_at = clock_timestamp(), error = %(error)s
+    FROM held WHERE r.id = held.run_id
+    RETURNING r.pipeline_id, r.due_at, r.options, r.config_version, r.runner, r.attempt
+)
+SELECT due_at, options - 'restart' AS options, config_version, runner, attempt + 1 AS attempt FROM closed
+
+-- name: open_attempt
+-- The second half, in the same transaction: one RUNNING run per pipeline, so the old one is closed first.
+WITH run AS (
+    INSERT INTO etl.etl_runs (pipeline_id, due_at, options, config_version, runner, attempt)
+    VALUES (%(pipeline_id)s, %(due_at)s, %(options)s, %(config_version)s, %(runner)s, %(attempt)s)
+    RETURNING id, pipeline_id
+), held AS (
+    UPDATE etl.etl_leases l SET run_id = run.id FROM run WHERE l.pipeline_id = run.pipeline_id
+)
+SELECT id AS run_id FROM run
+
+-- name: count
+-- Add a batch to the run, inside the batch's transaction.
+UPDATE etl.etl_runs
+SET rows_read = rows_read + %(read)s, rows_written = rows_written + %(written)s,
+    rows_deleted = rows_deleted + %(deleted)s, rows_unchanged = rows_unchanged + %(unchanged)s,
+    batches = batches + %(batches)s
+WHERE id = %(run_id)s
+
+-- name: log
+INSERT INTO etl.etl_run_events (run_id, level, event, fields) VALUES (%(run_id)s, %(level)s, %(event)s, %(fields)s)
+
+-- name: prune_events
+DELETE FROM etl.etl_run_events
+WHERE id IN (SELECT id FROM etl.etl_run_events WHERE at < now() - make_interval(secs => %(seconds)s)
+             ORDER BY at LIMIT 10000)
+
+-- name: recent
+SELECT r.*, p.name FROM etl.etl_runs r JOIN etl.etl_pipelines p ON p.id = r.pipeline_id
+WHERE r.pipeline_id = %(pipeline_id)s ORDER BY r.id DESC LIMIT %(limit)s
+
+-- name: get
+SELECT r.*, p.name FROM etl.etl_runs r JOIN etl.etl_pipelines p ON p.id = r.pipeline_id WHERE r.id = %(run_id)s

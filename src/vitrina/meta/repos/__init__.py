@@ -1,0 +1,1 @@
+"""One class per table of the meta-store; one method = one query = one named transition."""

@@ -1,0 +1,140 @@
+"""Leases: who holds which pipeline, until when, and how it changes hands."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+from uuid import UUID
+
+from psycopg.rows import DictRow
+from psycopg.types.json import Jsonb
+
+from vitrina.domain.errors import LeaseLost
+from vitrina.domain.lifecycle import TRANSITIONS, RunStatus, Status
+from vitrina.domain.run import RunOptions
+from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
+
+SQL = queries("leases")
+RUNS = queries("runs")
+STATE = queries("state")
+ERROR_LENGTH = 4_000
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A pipeline in our hands: its configuration as claimed, and where the fence stands."""
+
+    pipeline_id: UUID
+    name: str
+    version: int
+    run_id: int
+    attempt: int
+    options: RunOptions
+    epoch: int
+    seq: int
+    checkpoint: dict[str, Any] | None
+    config_hash: str | None
+    columns: dict[str, str] | None
+    config: dict[str, Any]
+
+    @classmethod
+    def from_row(cls, row: DictRow) -> Self:
+        """From `claim` or `take_over`."""
+        options = RunOptions(**{k: bool(v) for k, v in row["options"].items() if k in RunOptions.__dataclass_fields__})
+        return cls(**(row | {"options": options}))
+
+
+@dataclass(frozen=True)
+class LeaseRepo:
+    """Tables `etl_leases`, and `etl_runs` and `etl_state` as far as a claim moves them."""
+
+    conn: Connection
+    owner: UUID
+    runner: str
+    seconds: float
+
+    def claim(self, only: UUID | None = None) -> Claim | None:
+        """The oldest due pipeline; None when nothing is due."""
+        row = fetch_one(self.conn, SQL["claim"], self._params(only=only))
+        return Claim.from_row(row) if row else None
+
+    def expired(self, only: UUID | None = None) -> list[DictRow]:
+        """Leases whose holder has gone silent."""
+        return fetch_all(self.conn, SQL["expired"], {"only": only})
+
+    def expel(self, dead: Mapping[str, Any]) -> None:
+        """End the silent holder's session."""
+        fetch_all(self.conn, SQL["expel"], {"pipeline_id": dead["pipeline_id"], "owner": dead["owner"]})
+
+    def reclaim(self, dead: Mapping[str, Any]) -> Claim | None:
+        """Take over from a silent holder; None if it renewed or another runner was first."""
+        where = self._params(pipeline_id=dead["pipeline_id"], owner_before=dead["owner"])
+        with translated(), self.conn.transaction():
+            found = self.conn.execute(SQL["reclaim"], where).fetchone()
+            if found is None:
+                return None
+            row = self.conn.execute(
+                SQL["take_over"], self._params(**(found | {"options": Jsonb(found["options"])}))
+            ).fetchone()
+            assert row is not None
+        return Claim.from_row(row)
+
+    def bury(self, dead: Mapping[str, Any], reason: str) -> bool:
+        """Nobody goes on with it; False if it renewed or another runner was first."""
+        params = {"pipeline_id": dead["pipeline_id"], "owner_before": dead["owner"], "reason": reason}
+        return fetch_one(self.conn, SQL["bury"], params) is not None
+
+    def enter(self, claim: Claim, conn: Connection) -> None:
+        """Note the session that will write, so that a successor can end it."""
+        if fetch_one(conn, SQL["enter"], self._of(claim)) is None:
+            raise LeaseLost(f"the lease on {claim.name!r} is lost")
+
+    def renew(self, run_ids: Collection[int]) -> dict[int, Status]:
+        """The heartbeat: the status of every lease that is still ours."""
+        rows = fetch_all(self.conn, SQL["renew"], self._params(run_ids=list(run_ids)))
+        return {row["run_id"]: Status(row["status"]) for row in rows}
+
+    def begin_attempt(self, claim: Claim, error: str) -> Claim:
+        """Close the attempt that failed and open the next, under the same claim."""
+        with translated(), self.conn.transaction():
+            params = self._of(claim) | {"error": error[:ERROR_LENGTH]}
+            found = self.conn.execute(RUNS["begin_attempt"], params).fetchone()
+            if found is None:
+                raise LeaseLost(f"the lease on {claim.name!r} is lost")
+            params = found | {"pipeline_id": claim.pipeline_id, "options": Jsonb(found["options"])}
+            run = self.conn.execute(RUNS["open_attempt"], params).fetchone()
+            state = self.conn.execute(STATE["get"], {"pipeline_id": claim.pipeline_id}).fetchone()
+            assert run is not None
+            assert state is not None
+        kept = {name: state[name] for name in ("seq", "checkpoint", "config_hash", "columns")}
+        return replace(claim, run_id=run["run_id"], attempt=found["attempt"], **kept)
+
+    def succeed(self, claim: Claim) -> None:
+        """Done; it rests until it is due again."""
+        self._leave("succeed", claim, RunStatus.SUCCESS, None)
+
+    def pause(self, claim: Claim) -> None:
+        """Stopped between batches, as asked."""
+        self._leave("pause", claim, RunStatus.PAUSED, None)
+
+    def fail(self, claim: Claim, error: str) -> None:
+        """Stopped by an error, until somebody asks for a run."""
+        self._leave("fail", claim, RunStatus.FAILED, error)
+
+    def hand_back(self, claim: Claim, reason: str) -> None:
+        """Stopped between batches because this runner ends; another goes on."""
+        self._leave("hand_back", claim, RunStatus.PAUSED, reason)
+
+    def _leave(self, transition: str, claim: Claim, run_status: RunStatus, error: str | None) -> None:
+        params = self._of(claim) | {
+            "moves": Jsonb(TRANSITIONS[transition]),
+            "run_status": run_status,
+            "error": error[:ERROR_LENGTH] if error else None,
+        }
+        if fetch_one(self.conn, STATE["leave"], params) is None:
+            raise LeaseLost(f"the lease on {claim.name!r} is lost")
+
+    def _of(self, claim: Claim) -> dict[str, Any]:
+        return {"pipeline_id": claim.pipeline_id, "run_id": claim.run_id, "owner": self.owner}
+
+    def _params(self, **more: Any) -> dict[str, Any]:
+        return {"owner": self.owner, "runner": self.runner, "seconds": self.seconds} | more

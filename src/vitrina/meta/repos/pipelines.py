@@ -1,0 +1,83 @@
+"""Pipelines: stored, found, asked to run or to rest, planned."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+from uuid import UUID
+
+from psycopg.rows import DictRow
+from psycopg.types.json import Jsonb
+
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.lifecycle import Status
+from vitrina.domain.pipeline import Pipeline
+from vitrina.domain.run import RunOptions
+from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
+
+SQL = queries("pipelines")
+
+
+@dataclass(frozen=True)
+class StoredPipeline:
+    """A pipeline as the meta-store has it; its configuration may be wrong."""
+
+    id: UUID
+    name: str
+    status: Status
+    enabled: bool
+    version: int
+    due_at: datetime | None
+    target: str | None
+    config: dict[str, Any]
+
+    @classmethod
+    def from_row(cls, row: DictRow) -> Self:
+        """From `find` or `list`."""
+        target = row["effective_target"]
+        kept = {name: row[name] for name in ("id", "name", "enabled", "version", "due_at", "config")}
+        return cls(status=Status(row["status"]), target=target, **kept)
+
+
+@dataclass(frozen=True)
+class PipelineRepo:
+    """Table `etl_pipelines` and its tasks."""
+
+    conn: Connection
+
+    def add(self, pipeline: Pipeline) -> None:
+        """Store a new pipeline with its tasks."""
+        with translated(), self.conn.transaction():
+            self.conn.execute(SQL["add"], pipeline.model_dump(exclude={"tasks"}) | {"key": list(pipeline.key)})
+            for task in pipeline.tasks:
+                self.conn.execute(SQL["add_task"], task.model_dump() | {"pipeline_id": pipeline.id})
+
+    def get(self, which: str | UUID) -> StoredPipeline:
+        """By uuid or name; a ConfigError when there is none."""
+        row = fetch_one(self.conn, SQL["find"], {"which": str(which)})
+        if row is None:
+            raise ConfigError(f"there is no pipeline {str(which)!r}")
+        return StoredPipeline.from_row(row)
+
+    def all(self) -> list[StoredPipeline]:
+        """All of them, by name."""
+        return [StoredPipeline.from_row(row) for row in fetch_all(self.conn, SQL["list"])]
+
+    def request_run(self, pipeline_id: UUID, options: RunOptions | None = None) -> bool:
+        """Ask for a run; False if it is requested or running already, or disabled."""
+        params = {"id": pipeline_id, "options": Jsonb(vars(options or RunOptions()))}
+        return fetch_one(self.conn, SQL["request_run"], params) is not None
+
+    def request_pause(self, pipeline_id: UUID) -> bool:
+        """Ask for a pause; False if there is nothing to pause."""
+        return fetch_one(self.conn, SQL["request_pause"], {"id": pipeline_id}) is not None
+
+    def unplanned(self) -> list[DictRow]:
+        """Scheduled pipelines without a due time, with the database's clock."""
+        return fetch_all(self.conn, SQL["unplanned"])
+
+    def schedule(self, pipeline_id: UUID, schedule_interval: str, due_at: datetime) -> None:
+        """Set the next due time, unless somebody was first."""
+        with translated():
+            self.conn.execute(
+                SQL["schedule"], {"id": pipeline_id, "schedule_interval": schedule_interval, "due_at": due_at}
+            )

@@ -1,0 +1,44 @@
+"""Runs: what each attempt did, and what it said."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg.rows import DictRow
+from psycopg.types.json import Jsonb
+
+from vitrina.domain.run import Counts
+from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
+
+SQL = queries("runs")
+
+
+@dataclass(frozen=True)
+class RunRepo:
+    """Tables `etl_runs` and `etl_run_events`."""
+
+    conn: Connection
+
+    def count(self, run_id: int, counts: Counts, batches: int) -> None:
+        """Add a batch, in the batch's transaction."""
+        with translated():
+            self.conn.execute(SQL["count"], vars(counts) | {"run_id": run_id, "batches": batches})
+
+    def log(self, run_id: int, level: str, event: str, fields: dict[str, Any]) -> None:
+        """Keep an event."""
+        params = {"run_id": run_id, "level": level, "event": event, "fields": Jsonb(fields)}
+        with translated():
+            self.conn.execute(SQL["log"], params)
+
+    def prune_events(self, seconds: float) -> None:
+        """Forget events older than that, some thousands at a time."""
+        with translated():
+            self.conn.execute(SQL["prune_events"], {"seconds": seconds})
+
+    def recent(self, pipeline_id: UUID, limit: int = 20) -> list[DictRow]:
+        """The latest runs, newest first."""
+        return fetch_all(self.conn, SQL["recent"], {"pipeline_id": pipeline_id, "limit": limit})
+
+    def get(self, run_id: int) -> DictRow | None:
+        """One run."""
+        return fetch_one(self.conn, SQL["get"], {"run_id": run_id})

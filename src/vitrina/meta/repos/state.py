@@ -1,0 +1,61 @@
+"""The checkpoint row: the fence of every batch."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg.rows import DictRow
+from psycopg.types.json import Jsonb
+
+from vitrina.domain.errors import LeaseLost
+from vitrina.domain.lifecycle import Status
+from vitrina.meta.db import Connection, fetch_one, queries
+
+SQL = queries("state")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a committed batch leaves behind for the next, in this run or another."""
+
+    position: dict[str, Any] | None
+    columns: dict[str, str] | None
+    config_hash: str | None
+
+    @property
+    def value(self) -> str | None:
+        """The cursor's value, for people."""
+        return (self.position or {}).get("value")
+
+    @property
+    def id(self) -> str | None:
+        """The cursor's tie-breaker, for people."""
+        return (self.position or {}).get("id")
+
+
+@dataclass(frozen=True)
+class StateRepo:
+    """Table `etl_state`."""
+
+    conn: Connection
+
+    def fence(self, pipeline_id: UUID, epoch: int, seq: int, checkpoint: Checkpoint) -> Status:
+        """Move the checkpoint if the lease is still ours; the last statement before COMMIT."""
+        params = {
+            "pipeline_id": pipeline_id,
+            "epoch": epoch,
+            "seq": seq,
+            "checkpoint": Jsonb(checkpoint.position) if checkpoint.position is not None else None,
+            "value": checkpoint.value,
+            "id": checkpoint.id,
+            "columns": Jsonb(checkpoint.columns) if checkpoint.columns is not None else None,
+            "config_hash": checkpoint.config_hash,
+        }
+        row = fetch_one(self.conn, SQL["fence"], params)
+        if row is None:
+            raise LeaseLost("another runner has taken over, or the pipeline is gone: nothing of this batch is kept")
+        return Status(row["status"])
+
+    def get(self, pipeline_id: UUID) -> DictRow | None:
+        """The whole row."""
+        return fetch_one(self.conn, SQL["get"], {"pipeline_id": pipeline_id})

@@ -1,0 +1,131 @@
+"""The four roles and exactly the rights they need. Idempotent; where roles cannot be created, that is said."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import errors, sql
+
+from vitrina.meta.db import Connection, translated
+
+READER, RUNNER, API, CAPTURE = "vitrina_reader", "vitrina_runner", "vitrina_api", "vitrina_capture"
+ALL = (READER, RUNNER, API, CAPTURE)
+
+RUNNER_TABLES = (
+    "etl_state, etl_leases, etl_runs, etl_run_events, etl_runners, etl_requests, etl_captures, etl_changes, etl_shadow"
+)
+API_TABLES = "etl_pipelines, etl_pipeline_tasks, etl_requests, etl_tokens"
+META_READABLE = "etl_pipelines, etl_pipeline_tasks, etl_config_versions"
+
+
+@dataclass(frozen=True)
+class RoleReport:
+    """What `ensure_roles` reached."""
+
+    separated: bool
+    notes: Sequence[str]
+
+
+def ensure_roles(conn: Connection, source_schemas: Sequence[str], mart_schemas: Sequence[str]) -> RoleReport:
+    """Create the roles where we may, and grant what the settings name."""
+    with translated(), conn.transaction():
+        for schema in mart_schemas:
+            conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+    try:
+        with conn.transaction():
+            _create(conn)
+            _grant_meta(conn)
+            _grant_marts(conn, mart_schemas)
+            notes = _grant_sources(conn, source_schemas)
+    except errors.InsufficientPrivilege as error:
+        return RoleReport(False, [f"one role does everything: {error.diag.message_primary}"])
+    return RoleReport(True, notes)
+
+
+def set_password(conn: Connection, role: str, password: str) -> None:
+    """Let a role sign in by password."""
+    with translated():
+        conn.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(password)))
+
+
+def _create(conn: Connection) -> None:
+    for role in ALL:
+        with_replication = "REPLICATION" if role == CAPTURE else ""
+        # Roles belong to the cluster: another database's Vitrina may create them at the same moment.
+        try:
+            with conn.transaction():
+                if not conn.execute("SELECT FROM pg_roles WHERE rolname = %s", [role]).fetchone():
+                    conn.execute(
+                        sql.SQL("CREATE ROLE {} LOGIN {}").format(sql.Identifier(role), sql.SQL(with_replication))
+                    )
+        except (errors.DuplicateObject, errors.UniqueViolation):
+            pass
+    conn.execute("SELECT pg_advisory_xact_lock(hashtext('vitrina roles'))")
+    if not conn.execute("SELECT pg_has_role('vitrina_reader', 'pg_read_all_stats', 'USAGE') AS yes").fetchone()["yes"]:  # type: ignore[index]
+        conn.execute("GRANT pg_read_all_stats TO vitrina_reader")
+
+
+def _grant_meta(conn: Connection) -> None:
+    conn.execute(
+        f"""
+        GRANT USAGE ON SCHEMA etl TO vitrina_runner, vitrina_api, vitrina_capture, vitrina_reader;
+        GRANT SELECT ON {_in_etl(META_READABLE)}, etl.alembic_version TO vitrina_runner, vitrina_api;
+        GRANT UPDATE (status, run_options, due_at, last_due_at) ON etl.etl_pipelines TO vitrina_runner;
+        GRANT SELECT, INSERT, UPDATE, DELETE ON {_in_etl(RUNNER_TABLES)} TO vitrina_runner;
+        GRANT SELECT, INSERT, UPDATE, DELETE ON {_in_etl(API_TABLES)} TO vitrina_api;
+        GRANT SELECT ON {_in_etl(RUNNER_TABLES)} TO vitrina_api;
+        GRANT SELECT, INSERT ON etl.etl_audit TO vitrina_api;
+        GRANT SELECT, INSERT, UPDATE, DELETE ON etl.etl_captures, etl.etl_changes TO vitrina_capture;
+        GRANT SELECT ON etl.etl_shadow TO vitrina_reader;
+        GRANT USAGE, CREATE ON SCHEMA etl_stage TO vitrina_runner;
+        GRANT USAGE ON SCHEMA etl_stage TO vitrina_reader;
+        REVOKE ALL ON FUNCTION etl.read_as_reader(text, text[]) FROM PUBLIC;
+        GRANT CREATE ON SCHEMA etl TO vitrina_reader;
+        ALTER FUNCTION etl.read_as_reader(text, text[]) OWNER TO vitrina_reader;
+        REVOKE CREATE ON SCHEMA etl FROM vitrina_reader;
+        GRANT EXECUTE ON FUNCTION etl.read_as_reader(text, text[]) TO vitrina_runner;
+        ALTER DEFAULT PRIVILEGES FOR ROLE vitrina_runner IN SCHEMA etl_stage GRANT SELECT ON TABLES TO vitrina_reader;
+        """.encode()
+    )
+
+
+def _grant_marts(conn: Connection, schemas: Sequence[str]) -> None:
+    for schema in schemas:
+        conn.execute(
+            sql.SQL(
+                """
+                GRANT USAGE, CREATE ON SCHEMA {schema} TO vitrina_runner;
+                GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO vitrina_runner;
+                GRANT USAGE ON SCHEMA {schema} TO vitrina_reader;
+                GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO vitrina_reader;
+                ALTER DEFAULT PRIVILEGES IN SCHEMA {schema}
+                    GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO vitrina_runner;
+                ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO vitrina_reader;
+                ALTER DEFAULT PRIVILEGES FOR ROLE vitrina_runner IN SCHEMA {schema}
+                    GRANT SELECT ON TABLES TO vitrina_reader;
+                """
+            ).format(schema=sql.Identifier(schema))
+        )
+
+
+def _grant_sources(conn: Connection, schemas: Sequence[str]) -> list[str]:
+    notes = []
+    for schema in schemas:
+        try:
+            with conn.transaction():
+                conn.execute(
+                    sql.SQL(
+                        """
+                        GRANT USAGE ON SCHEMA {schema} TO vitrina_reader;
+                        GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO vitrina_reader;
+                        ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO vitrina_reader;
+                        """
+                    ).format(schema=sql.Identifier(schema))
+                )
+        except psycopg.errors.InvalidSchemaName:
+            notes.append(f"schema {schema} (VITRINA_ALLOWED_SOURCE_SCHEMAS) does not exist yet")
+    return notes
+
+
+def _in_etl(tables: str) -> str:
+    return ", ".join(f"etl.{table.strip()}" for table in tables.split(","))

@@ -1,0 +1,1 @@
+"""The data plane: claims pipelines from the meta-store and executes them. Knows no HTTP."""

@@ -1,0 +1,136 @@
+"""The dispatcher: claims what is due, retries what a retry can cure, and closes what nothing can."""
+
+import time
+from dataclasses import dataclass
+from threading import Event
+from uuid import UUID
+
+import structlog
+
+from vitrina.adapters.connections import Connections
+from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, RetryableError, VitrinaError
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.leases import Claim, LeaseRepo
+from vitrina.runner.control import Interrupted, RunControl
+from vitrina.runner.executor import PipelineExecutor
+from vitrina.runner.heartbeat import Heartbeat
+from vitrina.runner.identity import Identity
+from vitrina.runner.runlog import RunLog
+
+MAX_ATTEMPTS = 3
+log = structlog.get_logger()
+
+
+@dataclass
+class PipelineDispatcher:
+    """One slot: one connection to the meta-store, one run at a time."""
+
+    connections: Connections
+    identity: Identity
+    heartbeat: Heartbeat
+    stopping: Event
+
+    def __post_init__(self) -> None:
+        self.settings = self.connections.settings
+        self._conn: Connection | None = None
+
+    def dispatch_next(self, only: UUID | None = None) -> Claim | None:
+        """Claim one due pipeline and see it through; None when nothing is due."""
+        leases = self._leases()
+        claim = self.claim(leases, only)
+        if claim:
+            self._see_through(claim, leases)
+        return claim
+
+    def claim(self, leases: LeaseRepo, only: UUID | None) -> Claim | None:
+        """What was asked for or is due; then what a lost runner left behind."""
+        return leases.claim(only) or self._take_over(leases, only)
+
+    def close(self) -> None:
+        """End the session."""
+        if self._conn:
+            self._conn.close()
+
+    def _leases(self) -> LeaseRepo:
+        if self._conn is None or self._conn.closed or self._conn.broken:
+            self._conn = self.connections.open_warehouse("slot")
+        return LeaseRepo(self._conn, self.identity.id, self.identity.name, self.settings.lease_seconds)
+
+    def _take_over(self, leases: LeaseRepo, only: UUID | None) -> Claim | None:
+        for dead in leases.expired(only):
+            leases.expel(dead)
+            reason = self._why_bury(dead["status"], dead["enabled"], dead["crashes"] + 1)
+            if reason:
+                if leases.bury(dead, reason):
+                    log.error("given up", pipeline=dead["name"], runner=dead["runner"], reason=reason)
+            elif claim := leases.reclaim(dead):
+                log.warning("taken over from a lost runner", pipeline=dead["name"], runner=dead["runner"])
+                return claim
+        return None
+
+    def _why_bury(self, status: str, enabled: bool, crashes: int) -> str:
+        if status == "PAUSE_REQUESTED":
+            return "the runner was lost; paused, as was asked for"
+        if not enabled:
+            return "the runner was lost, and the pipeline is disabled"
+        if crashes >= self.settings.max_crashes:
+            return f"the runner was lost {crashes} times in a row while running this pipeline"
+        return ""
+
+    def _see_through(self, claim: Claim, leases: LeaseRepo) -> None:
+        control = RunControl(self.stopping)
+        try:
+            while True:
+                self.heartbeat.watch(claim.run_id, control)
+                try:
+                    return PipelineExecutor(self.connections, leases).execute(claim, control)
+                except RetryableError as error:
+                    claim = self._next_attempt(claim, leases, control, error)
+        except LeaseLost as error:
+            log.warning("lease lost", pipeline=claim.name, run=claim.run_id, reason=str(error))
+        except DatabaseLost:
+            self._hand_back(claim)
+            raise
+        except VitrinaError as error:
+            self._fail(claim, leases, error)
+        except Exception as error:
+            log.exception("unexpected error", pipeline=claim.name, run=claim.run_id)
+            self._fail(claim, leases, ConfigError(f"{type(error).__name__}: {error}"))
+        finally:
+            self.heartbeat.forget(claim.run_id)
+
+    def _next_attempt(self, claim: Claim, leases: LeaseRepo, control: RunControl, error: RetryableError) -> Claim:
+        if claim.attempt >= MAX_ATTEMPTS:
+            raise VitrinaError(error.message, error.remedy) from error
+        pause = self.settings.backoff_seconds[min(claim.attempt, len(self.settings.backoff_seconds)) - 1]
+        RunLog(leases.conn, claim).say("warning", "failed, trying again", error=str(error), in_seconds=pause)
+        self._wait(pause, control)
+        self.heartbeat.forget(claim.run_id)
+        return leases.begin_attempt(claim, str(error))
+
+    def _wait(self, seconds: float, control: RunControl) -> None:
+        """Back off; a pause or the end of the runner cuts it short, and the next attempt notices."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            try:
+                control.check()
+            except Interrupted:
+                return
+            self.stopping.wait(0.05)
+
+    def _fail(self, claim: Claim, leases: LeaseRepo, error: VitrinaError) -> None:
+        try:
+            RunLog(leases.conn, claim).say("error", "failed", error=str(error))
+            leases.fail(claim, str(error))
+        except LeaseLost:
+            log.warning("lease lost", pipeline=claim.name, run=claim.run_id)
+
+    def _hand_back(self, claim: Claim) -> None:
+        """The database went away under a run: if it is back and the lease still ours, let anybody go on at once.
+
+        If not, the lease expires and recovery takes over.
+        """
+        try:
+            self._leases().hand_back(claim, "the connection to the database was lost")
+        except VitrinaError as error:
+            log.warning("cannot hand back, the lease will expire", pipeline=claim.name, reason=str(error))

@@ -1,0 +1,87 @@
+"""The heartbeat: renews every lease of this process, on a connection and a thread of its own."""
+
+from dataclasses import dataclass, field
+from threading import Event, Lock, Thread
+
+import structlog
+
+from vitrina import __version__
+from vitrina.adapters.connections import Connections
+from vitrina.domain.errors import VitrinaError
+from vitrina.meta.db import Connection, queries
+from vitrina.meta.repos.leases import LeaseRepo
+from vitrina.runner.control import RunControl
+from vitrina.runner.identity import Identity
+
+log = structlog.get_logger()
+SQL = queries("runners")
+
+
+@dataclass
+class Heartbeat:
+    """Beats three times within a lease, however busy the slots are."""
+
+    connections: Connections
+    identity: Identity
+    lease_seconds: float
+    slots: int
+    runs: dict[int, RunControl] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._lock = Lock()
+        self._ended = Event()
+        self._thread = Thread(target=self._beat_until_ended, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop beating and sign off."""
+        self._ended.set()
+        self._thread.join()
+
+    def watch(self, run_id: int, control: RunControl) -> None:
+        """Keep this run's lease alive."""
+        with self._lock:
+            self.runs[run_id] = control
+
+    def forget(self, run_id: int) -> None:
+        """It has ended."""
+        with self._lock:
+            self.runs.pop(run_id, None)
+
+    def _beat_until_ended(self) -> None:
+        conn: Connection | None = None
+        while not self._ended.is_set():
+            try:
+                conn = conn or self.connections.open_warehouse("heartbeat")
+                self._beat(conn)
+            except VitrinaError as error:
+                log.warning("heartbeat failed", error=str(error))
+                conn = None
+            self._ended.wait(self.lease_seconds / 3)
+        if conn:
+            conn.execute(SQL["gone"], {"id": self.identity.id})
+            conn.close()
+
+    def _beat(self, conn: Connection) -> None:
+        with self._lock:
+            watched = dict(self.runs)
+        leases = LeaseRepo(conn, self.identity.id, self.identity.name, self.lease_seconds)
+        conn.execute(
+            SQL["seen"],
+            {
+                "id": self.identity.id,
+                "name": self.identity.name,
+                "version": __version__,
+                "slots": self.slots,
+                "busy": len(watched),
+            },
+        )
+        alive = leases.renew(watched) if watched else {}
+        for run_id, control in watched.items():
+            if run_id in alive:
+                control.status = alive[run_id]
+            else:
+                control.lost.set()

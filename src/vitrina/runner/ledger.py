@@ -1,0 +1,47 @@
+"""The ledger of a run: each step's rows, counters, checkpoint and log line commit in one fenced transaction."""
+
+import time
+from dataclasses import dataclass
+
+from vitrina.adapters.job import Step, StepResult
+from vitrina.domain.lifecycle import Status
+from vitrina.domain.run import NOTHING, Counts
+from vitrina.meta.db import Connection, transaction
+from vitrina.meta.repos.leases import Claim
+from vitrina.meta.repos.runs import RunRepo
+from vitrina.meta.repos.state import Checkpoint, StateRepo
+from vitrina.runner.runlog import RunLog
+
+
+@dataclass
+class Ledger:
+    """Where the run stands; `seq` follows the fence."""
+
+    conn: Connection
+    claim: Claim
+    settings: dict[str, str]
+    log: RunLog
+    config_hash: str
+    columns: dict[str, str] | None
+    seq: int
+    total: Counts = NOTHING
+
+    def commit(self, step: Step) -> Status:
+        """Run a step and commit it, unless the lease is lost; tells the pipeline's status."""
+        started = time.monotonic()
+        with transaction(self.conn, self.settings):
+            result = step(self.conn)
+            fields = self._fields(result, time.monotonic() - started)
+            runs = RunRepo(self.conn)
+            runs.count(self.claim.run_id, result.counts, int(result.is_batch))
+            runs.log(self.claim.run_id, "info", result.event, fields)
+            checkpoint = Checkpoint(result.position, self.columns, self.config_hash)
+            status = StateRepo(self.conn).fence(self.claim.pipeline_id, self.claim.epoch, self.seq, checkpoint)
+        self.seq += 1
+        self.total += result.counts
+        self.log.show("info", result.event, fields)
+        return status
+
+    def _fields(self, result: StepResult, seconds: float) -> dict[str, object]:
+        counts = {f"rows_{name}": value for name, value in vars(result.counts).items() if value}
+        return result.fields | counts | {"ms": round(seconds * 1000, 1)}

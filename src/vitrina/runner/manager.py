@@ -1,0 +1,62 @@
+"""The manager: one tick plans schedules and tidies up; each slot works off what is due, isolated from the others."""
+
+from dataclasses import dataclass
+from threading import Event
+from uuid import UUID
+
+import structlog
+from psycopg import sql
+
+from vitrina.adapters.stage import SCHEMA
+from vitrina.domain.errors import ConfigError, DatabaseLost, VitrinaError
+from vitrina.domain.schedule import next_due
+from vitrina.meta.db import Connection, fetch_all, queries, translated
+from vitrina.meta.repos.pipelines import PipelineRepo
+from vitrina.meta.repos.runs import RunRepo
+from vitrina.runner.dispatcher import PipelineDispatcher
+
+log = structlog.get_logger()
+RUNNERS = queries("runners")
+
+
+@dataclass
+class PipelineManager:
+    """Who is due. Only a lost database passes through; a pipeline's failure is its own."""
+
+    conn: Connection
+    event_seconds: float
+
+    def tick(self) -> None:
+        """Give every scheduled pipeline its next due time, by the database's clock."""
+        pipelines = PipelineRepo(self.conn)
+        for row in pipelines.unplanned():
+            try:
+                due = next_due(row["schedule_interval"], row["now"], row["last_due_at"])
+            except ConfigError as error:
+                log.error("schedule ignored", pipeline=row["name"], error=str(error))
+                continue
+            pipelines.schedule(row["id"], row["schedule_interval"], due)
+
+    def tidy(self) -> None:
+        """Forget old events, and drop scratch tables that no run holds."""
+        RunRepo(self.conn).prune_events(self.event_seconds)
+        for row in fetch_all(self.conn, RUNNERS["orphaned_stages"]):
+            with translated():
+                self.conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(SCHEMA, row["relname"])))
+
+
+def work_off(dispatcher: PipelineDispatcher, stopping: Event, only: UUID | None = None) -> int:
+    """Run what is due, one after the other, until nothing is; how many."""
+    done = 0
+    while not stopping.is_set():
+        try:
+            claim = dispatcher.dispatch_next(only)
+        except DatabaseLost:
+            raise
+        except VitrinaError:
+            log.exception("a pipeline could not be dispatched")
+            return done
+        if claim is None:
+            return done
+        done += 1
+    return done

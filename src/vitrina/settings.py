@@ -1,0 +1,74 @@
+"""Settings, from the environment or `.env`, prefix `VITRINA_`. Secrets are never shown."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from vitrina.domain.policy import Whitelist
+
+
+def _split(value: Any) -> Any:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[list[str], NoDecode, BeforeValidator(_split)]
+
+
+class Settings(BaseSettings):
+    """Every knob, with the default that a newcomer wants."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="VITRINA_", env_file=".env", env_nested_delimiter="__", extra="ignore", frozen=True
+    )
+
+    home: Path = Path(".vitrina")
+
+    # Where things are. Without database_url: an embedded Postgres in `home`.
+    database_url: SecretStr | None = None
+    direct_url: SecretStr | None = None  # past pgbouncer: migrations and LISTEN
+    runner_url: SecretStr | None = None
+    reader_url: SecretStr | None = None
+    sources: dict[str, SecretStr] = {}  # VITRINA_SOURCES__NAME=postgresql://…
+
+    # What is allowed.
+    allowed_source_schemas: Names = ["content", "ugc"]
+    allowed_target_tables: Names = ["analytics.*"]
+    allowed_es_indexes: Names = []
+    search_path: Names = ["public"]  # where a query finds functions and operators of extensions
+    transform_modules: Names = []
+
+    # How a runner works.
+    slots: int = Field(default=4, ge=1, le=64)
+    poll_seconds: float = Field(default=2.0, gt=0)
+    lease_seconds: float = Field(default=30.0, ge=1)
+    backoff_seconds: tuple[float, ...] = (1, 2, 4)
+    max_crashes: int = Field(default=3, ge=1)
+    horizon_margin_seconds: float = Field(default=1.0, ge=0)
+    statement_timeout_seconds: float = Field(default=3600, gt=0)
+    lock_timeout_seconds: float = Field(default=10, gt=0)
+    find_work_mem: str = "128MB"
+    event_days: float = Field(default=14, gt=0)
+
+    # The mass-delete guard: more deletes than this share of the mart, and more than this many, need a word.
+    max_delete_share: float = Field(default=0.5, gt=0, le=1)
+    max_delete_rows: int = Field(default=100, ge=0)
+
+    log_format: str = Field(default="auto", pattern="^(auto|console|json)$")
+
+    @property
+    def whitelist(self) -> Whitelist:
+        """Where pipelines may write."""
+        return Whitelist(self.allowed_target_tables, self.allowed_es_indexes)
+
+    @property
+    def mart_schemas(self) -> list[str]:
+        """The schemas that hold marts, from the whitelist."""
+        return sorted({pattern.split(".")[0] for pattern in self.allowed_target_tables})
+
+    @property
+    def horizon_margin(self) -> timedelta:
+        """How far before the oldest open transaction an incremental window ends."""
+        return timedelta(seconds=self.horizon_margin_seconds)

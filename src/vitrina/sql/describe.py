@@ -1,0 +1,76 @@
+"""What a SELECT gives: its columns and their types, as Postgres describes them, without running it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from psycopg import errors, sql
+from psycopg.pq import ExecStatus
+
+from vitrina.domain.errors import ConfigError
+from vitrina.meta.db import Connection, fetch_all, translated
+
+FIRST_USER_OID = 16_384  # below it: types that every server has, with the same binary form
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column with its type as SQL writes it, e.g. `numeric(3,1)`."""
+
+    name: str
+    type: str
+    builtin: bool = True
+
+    @property
+    def identifier(self) -> sql.Identifier:
+        """Its name, quoted."""
+        return sql.Identifier(self.name)
+
+    @property
+    def sql_type(self) -> sql.SQL:
+        """Its type; the text comes from format_type, never from a user."""
+        return sql.SQL(self.type)
+
+
+def describe(conn: Connection, select: str) -> list[Column]:
+    """The columns of a SELECT; names must be there and differ."""
+    with translated():
+        described = _describe_statement(conn, select)
+    columns = _columns(conn, described)
+    _check_names(columns)
+    return columns
+
+
+def _describe_statement(conn: Connection, select: str) -> list[tuple[str, int, int]]:
+    # The extended protocol takes one statement; nothing is executed.
+    pgconn = conn.pgconn
+    result = pgconn.prepare(b"", select.encode())
+    if result.status == ExecStatus.COMMAND_OK:
+        result = pgconn.describe_prepared(b"")
+    if result.status != ExecStatus.COMMAND_OK:
+        raise errors.error_from_result(result)
+    names = [result.fname(i) or b"" for i in range(result.nfields)]
+    return [(name.decode(), result.ftype(i), result.fmod(i)) for i, name in enumerate(names)]
+
+
+def _columns(conn: Connection, described: Sequence[tuple[str, int, int]]) -> list[Column]:
+    rows = fetch_all(
+        conn,
+        "SELECT format_type(oid, mod) AS type"
+        " FROM unnest(%s::oid[], %s::int[]) WITH ORDINALITY AS t (oid, mod, n) ORDER BY n",
+        [[oid for _, oid, _ in described], [mod for _, _, mod in described]],
+    )
+    return [
+        Column(name, row["type"], oid < FIRST_USER_OID) for (name, oid, _), row in zip(described, rows, strict=True)
+    ]
+
+
+def _check_names(columns: Iterable[Column]) -> None:
+    seen = set()
+    for column in columns:
+        if column.name == "?column?":
+            raise ConfigError("a column of the query has no name", "give it one with AS")
+        if column.name in seen:
+            raise ConfigError(f"the query gives column {column.name!r} twice", "give them different names with AS")
+        seen.add(column.name)
+    if not seen:
+        raise ConfigError("the query gives no columns")

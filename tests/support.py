@@ -1,0 +1,175 @@
+"""A lab: one database of its own, pipelines made through the real repos, run by the real executor."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from vitrina.adapters.connections import Connections
+from vitrina.bootstrap import Warehouse, set_up
+from vitrina.demo.data import load_cinema
+from vitrina.domain.pipeline import Pipeline
+from vitrina.domain.run import RunOptions
+from vitrina.meta.db import Connection, connect
+from vitrina.meta.repos.pipelines import PipelineRepo
+from vitrina.meta.repos.runs import RunRepo
+from vitrina.runner.main import Runner
+from vitrina.settings import Settings
+
+SERVER = "VITRINA_TEST_SERVER"
+QUICK: dict[str, Any] = {
+    "lease_seconds": 5,
+    "poll_seconds": 0.25,
+    "horizon_margin_seconds": 0,
+    "backoff_seconds": (0.05, 0.05, 0.05),
+    "_env_file": None,
+}
+
+
+def make_templates(server: str) -> None:
+    """Databases that tests clone: with roles, meta-store and a small cinema."""
+    with psycopg.connect(server, autocommit=True) as conn:
+        conn.execute("CREATE DATABASE vitrina_template")
+    conninfo = make_conninfo(server, dbname="vitrina_template")
+    with psycopg.connect(conninfo) as conn:
+        load_cinema(conn, films=60, ratings=400)
+    set_up(Warehouse(conninfo, conninfo, None), Settings(**QUICK))
+
+
+def clone(template: str) -> str:
+    """A new database from a template."""
+    name = f"t_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(os.environ[SERVER], autocommit=True) as conn:
+        conn.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
+    return make_conninfo(os.environ[SERVER], dbname=name)
+
+
+def drop(conninfo: str) -> None:
+    """Away with it, whoever is connected."""
+    name = str(conninfo_to_dict(conninfo)["dbname"])
+    with psycopg.connect(os.environ[SERVER], autocommit=True) as conn:
+        conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@dataclass
+class Lab:
+    """One test's database and the things one does with it."""
+
+    conninfo: str
+    db: Connection  # as superuser
+    connections: Connections
+    more: list[str] = field(default_factory=list)
+
+    @classmethod
+    @contextmanager
+    def open(cls, template: str, **settings: Any) -> Iterator["Lab"]:
+        """Clone, hand out, drop."""
+        conninfo = clone(template)
+        with connect(conninfo, "lab") as db:
+            lab = cls(conninfo, db, make_connections(conninfo, **settings))
+            try:
+                yield lab
+            finally:
+                db.close()
+                for other in [*lab.more, conninfo]:
+                    drop(other)
+
+    def configure(self, **settings: Any) -> None:
+        """Other settings from here on."""
+        self.connections = replace(
+            self.connections, settings=self.connections.settings.model_copy(update=settings)
+        )
+
+    def sql(self, query: str, *params: Any) -> list[Any]:
+        """Run a statement as superuser; the rows, as tuples, or nothing."""
+        cursor = psycopg.Cursor(self.db, row_factory=psycopg.rows.tuple_row)
+        cursor.execute(query.encode(), params or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def value(self, query: str, *params: Any) -> Any:
+        """The one value of a query."""
+        return self.sql(query, *params)[0][0]
+
+    def add(self, **config: Any) -> Pipeline:
+        """Store a pipeline."""
+        pipeline = Pipeline.parse({"name": "mart", "target_table": "analytics.mart"} | config)
+        PipelineRepo(self.db).add(pipeline)
+        return pipeline
+
+    def request(self, pipeline: Pipeline, **options: bool) -> bool:
+        """Ask for a run."""
+        return PipelineRepo(self.db).request_run(pipeline.id, RunOptions(**options))
+
+    def run(self, pipeline: Pipeline, **options: bool) -> dict[str, Any]:
+        """Ask for a run, execute it here, and tell how it went."""
+        assert self.request(pipeline, **options)
+        Runner(self.connections).run_once(pipeline.id)
+        return self.last_run(pipeline)
+
+    def last_run(self, pipeline: Pipeline) -> dict[str, Any]:
+        """The latest row of etl_runs."""
+        return RunRepo(self.db).recent(pipeline.id, 1)[0]
+
+    def status(self, pipeline: Pipeline) -> str:
+        """Where it stands."""
+        return str(PipelineRepo(self.db).get(pipeline.id).status)
+
+    def events(self, pipeline: Pipeline) -> list[dict[str, Any]]:
+        """What its runs said, oldest first."""
+        return self.db.execute(
+            "SELECT e.* FROM etl.etl_run_events e JOIN etl.etl_runs r ON r.id = e.run_id"
+            " WHERE r.pipeline_id = %s ORDER BY e.id",
+            [pipeline.id],
+        ).fetchall()
+
+    def assert_equal(self, pipeline: Pipeline, mart: str | None = None) -> None:
+        """Mart and query hold the same rows, compared by their exact images, both ways."""
+        select = pipeline.source_query or f"SELECT * FROM {pipeline.source_table}"
+        assert differences(self.db, select, mart or str(pipeline.target_table)) == 0
+
+    def other_database(self, template: str = "vitrina_template") -> str:
+        """Another database of the same server, to be a remote source."""
+        conninfo = clone(template)
+        self.more.append(conninfo)
+        return conninfo
+
+
+def make_connections(conninfo: str, **settings: Any) -> Connections:
+    """As the roles, as in production."""
+    return Connections(
+        warehouse=make_conninfo(conninfo, user="vitrina_runner"),
+        reader=make_conninfo(conninfo, user="vitrina_reader"),
+        listen=conninfo,
+        sources={},
+        settings=Settings(**(QUICK | settings)),
+    )
+
+
+def differences(conn: Connection, select: str, mart: str) -> int:
+    """How many rows are in one and not in the other: the oracle, apart from the code it checks."""
+    names = [c.name for c in conn.execute(f"SELECT * FROM ({select}) q LIMIT 0".encode()).description or []]
+    kept = {
+        row["attname"]
+        for row in conn.execute(
+            "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped", [mart]
+        )
+    }
+    columns = sql.SQL(", ").join(sql.Identifier(name) for name in names if name in kept)
+    row = conn.execute(
+        sql.SQL(
+            """
+            WITH q AS (SELECT {columns} FROM ({select}) s), m AS (SELECT {columns} FROM {mart}),
+            qi AS (SELECT ROW(q.*)::text AS image, count(*) AS n FROM q GROUP BY 1),
+            mi AS (SELECT ROW(m.*)::text AS image, count(*) AS n FROM m GROUP BY 1)
+            SELECT count(*) AS n FROM qi FULL JOIN mi USING (image) WHERE qi.n IS DISTINCT FROM mi.n
+            """
+        ).format(columns=columns, select=sql.SQL(select), mart=sql.SQL(mart))
+    ).fetchone()
+    assert row is not None
+    return int(row["n"])
