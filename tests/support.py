@@ -82,9 +82,7 @@ class Lab:
 
     def configure(self, **settings: Any) -> None:
         """Other settings from here on."""
-        self.connections = replace(
-            self.connections, settings=self.connections.settings.model_copy(update=settings)
-        )
+        self.connections = replace(self.connections, settings=self.connections.settings.model_copy(update=settings))
 
     def sql(self, query: str, *params: Any) -> list[Any]:
         """Run a statement as superuser; the rows, as tuples, or nothing."""

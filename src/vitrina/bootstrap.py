@@ -1,12 +1,14 @@
 """Putting the parts together from settings: where the databases are, and who signs in where."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from psycopg import errors, sql
 from psycopg.conninfo import make_conninfo
+from pydantic import SecretStr
 
 from vitrina.adapters.connections import Connections
-from vitrina.domain.errors import DatabaseLost
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta import migrate, roles
 from vitrina.meta.db import connect
@@ -47,7 +49,7 @@ def set_up(warehouse: Warehouse, settings: Settings) -> roles.RoleReport:
     with connect(warehouse.direct, "set-up") as conn:
         report = roles.ensure_roles(conn, settings.allowed_source_schemas, settings.mart_schemas)
         if warehouse.embedded:
-            conn.execute(f"REVOKE TEMPORARY ON DATABASE {DATABASE} FROM PUBLIC".encode())
+            conn.execute(sql.SQL("REVOKE TEMPORARY ON DATABASE {} FROM PUBLIC").format(sql.Identifier(DATABASE)))
     return report
 
 
@@ -62,17 +64,15 @@ def connections(warehouse: Warehouse, settings: Settings) -> Connections:
     )
 
 
-def _as_role(warehouse: Warehouse, url: object, role: str) -> str:
+def _as_role(warehouse: Warehouse, url: SecretStr | None, role: str) -> str:
     if url is not None:
-        return url.get_secret_value()  # type: ignore[attr-defined,no-any-return]
+        return url.get_secret_value()
     return make_conninfo(warehouse.owner, user=role) if warehouse.embedded else warehouse.owner
 
 
 def _ensure_database(server: EmbeddedPostgres) -> None:
     with connect(server.conninfo(), "set-up") as conn:
-        if not conn.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
-            try:
-                conn.execute(f"CREATE DATABASE {DATABASE}".encode())
-            except Exception as error:
-                if not conn.execute("SELECT FROM pg_database WHERE datname = %s", [DATABASE]).fetchone():
-                    raise DatabaseLost(f"cannot create database {DATABASE}: {error}") from error
+        known = conn.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+        if not known:
+            with suppress(errors.DuplicateDatabase, errors.UniqueViolation):  # another process was faster
+                conn.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))

@@ -144,6 +144,10 @@ class EmbeddedPostgres:
             port, host = lines[3:5] if len(lines) > 4 else (str(self.port or 5432), str(self._socket_dir))
         return make_conninfo(host=host, port=port, dbname=dbname, user=user)
 
+    def program(self, name: str) -> str:
+        """A client program (psql, pg_dump) that comes with the server."""
+        return str((self.bin_dir or wheel() / "pginstall" / "bin") / name)
+
     def purge(self) -> None:
         """Stop the server and delete all that is ours; a stranger's file in the directory is left alone."""
         if not self.directory.exists():

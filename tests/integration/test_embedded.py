@@ -450,6 +450,4 @@ def test_as_root_binaries_that_the_server_cannot_reach_are_copied(
     server = make(public_path / "pg")
     server.start()
     assert value(server, "SELECT 1") == "1"
-    assert [path.name.partition("-")[0] for path in public_path.iterdir() if path != server.directory] == [
-        "pginstall"
-    ]
+    assert [path.name.partition("-")[0] for path in public_path.iterdir() if path != server.directory] == ["pginstall"]

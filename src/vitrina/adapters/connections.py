@@ -45,7 +45,11 @@ class Connections:
     @property
     def reading(self) -> dict[str, str]:
         """Settings of transactions that read the user's SELECT."""
-        return self._common | {"work_mem": self.settings.find_work_mem, "cursor_tuple_fraction": "1"}
+        return self._common | {
+            "work_mem": self.settings.find_work_mem,
+            "cursor_tuple_fraction": "1",  # a cursor is read to its end
+            "parallel_tuple_cost": "0.001",  # a comparison drops nearly all rows before they reach the leader
+        }
 
     @property
     def writing(self) -> dict[str, str]:
@@ -60,6 +64,7 @@ class Connections:
             "search_path": ", ".join(sql.Identifier(name).as_string(None) for name in path),
             "statement_timeout": f"{int(self.settings.statement_timeout_seconds * 1000)}ms",
             "lock_timeout": f"{int(self.settings.lock_timeout_seconds * 1000)}ms",
-            "random_page_cost": "1.1",  # many small index scans in a batch: with 4 they become bitmap scans, 3–8 times slower
+            # A batch is many small index scans; at the default of 4 they become bitmap scans, 3 to 8 times slower.
+            "random_page_cost": "1.1",
             "jit": "off",
         }

@@ -29,14 +29,12 @@ def copy_across(reader: PostgresReader, query: sql.Composable, target: Scratch, 
     return max(rows_in.cursor.rowcount, 0)
 
 
-def transform_across(
-    job: Job, query: sql.Composable, stage: Stage, conn: Connection, args: Sequence[str | None]
-) -> int:
+def transform_across(job: Job, query: sql.Composable, stage: Stage, conn: Connection) -> int:
     """Read rows, put them through the transforms a batch at a time, and stage what comes out; how many were read."""
     assert job.transformer is not None
     read = 0
     with stage.copy_in(conn, "text") as copy:
-        for rows in job.reader.batches(query, job.batch_size, args):
+        for rows in job.reader.batches(query, job.batch_size):
             job.check()
             read += len(rows)
             write_rows(copy, job.transformer.apply(rows), job.transformer.columns)

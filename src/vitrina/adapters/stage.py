@@ -35,9 +35,9 @@ class Scratch:
     def create(self, conn: Connection) -> None:
         """Anew and empty."""
         self.drop(conn)
-        names = sql.SQL("CREATE UNLOGGED TABLE {} (vitrina_n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {})")
+        text = sql.SQL("CREATE UNLOGGED TABLE {} (vitrina_n bigint GENERATED ALWAYS AS IDENTITY, {})")
         with translated():
-            conn.execute(names.format(self.identifier, COMMA.join(self._definitions())))
+            conn.execute(text.format(self.identifier, COMMA.join(self._definitions())))
 
     def drop(self, conn: Connection) -> None:
         """If it is there."""
@@ -65,10 +65,14 @@ class Scratch:
         text = "(SELECT * FROM {} WHERE vitrina_n > $1::bigint AND vitrina_n <= $2::bigint)"
         return sql.SQL(text).format(self.identifier)
 
-    def analyze(self, conn: Connection) -> None:
-        """Tell the planner how big it is: a guess here is what makes a batch slow."""
+    def settle(self, conn: Connection) -> int:
+        """It is filled: index its numbers, tell the planner how big it is, and tell how many rows there are."""
         with translated():
+            conn.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY (vitrina_n)").format(self.identifier))
             conn.execute(sql.SQL("ANALYZE {}").format(self.identifier))
+            row = conn.execute(sql.SQL("SELECT count(*) AS rows FROM {}").format(self.identifier)).fetchone()
+        assert row is not None
+        return int(row["rows"])
 
     def _definitions(self) -> list[sql.Composed]:
         return [sql.SQL("{} {}").format(c.identifier, c.sql_type) for c in self.columns]
@@ -104,10 +108,9 @@ class KeySegment(Scratch):
         return tuple(c.name for c in self.columns)
 
     def _definitions(self) -> list[sql.Composed]:
-        ours = [sql.SQL('vitrina_kind "char"').format(), sql.SQL("vitrina_copies bigint").format()]
-        return ours + super()._definitions()
+        return [sql.SQL('vitrina_kind "char"').format(), *super()._definitions()]
 
     @property
     def copied(self) -> list[str]:
         """The columns that COPY fills."""
-        return ["vitrina_kind", *self.key, "vitrina_copies"]
+        return ["vitrina_kind", *self.key]

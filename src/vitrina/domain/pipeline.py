@@ -123,7 +123,7 @@ def _from_fields(pipeline: Pipeline) -> tuple[str, tuple[str, ...], str | None]:
             f"pipeline {pipeline.name!r}: type PYTHON and python_task go together",
             "name a registered transform in python_task, or set type to SQL",
         )
-    select = pipeline.source_query or "SELECT * FROM " + _quote_table(str(pipeline.source_table))
+    select = pipeline.source_query or _select_all(str(pipeline.source_table))
     return select, (pipeline.python_task,) if pipeline.python_task else (), pipeline.target_table
 
 
@@ -162,11 +162,12 @@ def _cursor(pipeline: Pipeline) -> tuple[str, str] | None:
     return pipeline.incremental_key, tie_breaker
 
 
-def _quote_table(name: str) -> str:
-    parts = name.split(".")
+def _select_all(table: str) -> str:
+    parts = table.split(".")
     if len(parts) != 2 or not all(parts):
-        raise ConfigError(f"source_table {name!r} is no schema.table")
-    return ".".join('"' + part.strip('"').replace('"', '""') + '"' for part in parts)
+        raise ConfigError(f"source_table {table!r} is no schema.table")
+    quoted = ('"' + part.strip('"').replace('"', '""') + '"' for part in parts)
+    return "TABLE " + ".".join(quoted)
 
 
 def _path(location: tuple[int | str, ...]) -> str:

@@ -1,6 +1,7 @@
 """The four roles and exactly the rights they need. Idempotent; where roles cannot be created, that is said."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psycopg
@@ -11,11 +12,20 @@ from vitrina.meta.db import Connection, translated
 READER, RUNNER, API, CAPTURE = "vitrina_reader", "vitrina_runner", "vitrina_api", "vitrina_capture"
 ALL = (READER, RUNNER, API, CAPTURE)
 
-RUNNER_TABLES = (
-    "etl_state, etl_leases, etl_runs, etl_run_events, etl_runners, etl_requests, etl_captures, etl_changes, etl_shadow"
-)
-API_TABLES = "etl_pipelines, etl_pipeline_tasks, etl_requests, etl_tokens"
-META_READABLE = "etl_pipelines, etl_pipeline_tasks, etl_config_versions"
+# Who may touch which tables: the runner those of its run-time, the API those that people manage.
+RUN_TIME = [
+    "etl_state",
+    "etl_leases",
+    "etl_runs",
+    "etl_run_events",
+    "etl_runners",
+    "etl_requests",
+    "etl_captures",
+    "etl_changes",
+    "etl_shadow",
+]
+SETTLED = ["etl_pipelines", "etl_pipeline_tasks", "etl_config_versions"]
+MANAGED = ["etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,7 @@ def ensure_roles(conn: Connection, source_schemas: Sequence[str], mart_schemas: 
             conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
     try:
         with conn.transaction():
+            conn.execute("SELECT pg_advisory_xact_lock(hashtext('vitrina roles'))")
             _create(conn)
             _grant_meta(conn)
             _grant_marts(conn, mart_schemas)
@@ -50,42 +61,40 @@ def set_password(conn: Connection, role: str, password: str) -> None:
 
 def _create(conn: Connection) -> None:
     for role in ALL:
-        with_replication = "REPLICATION" if role == CAPTURE else ""
         # Roles belong to the cluster: another database's Vitrina may create them at the same moment.
-        try:
-            with conn.transaction():
-                if not conn.execute("SELECT FROM pg_roles WHERE rolname = %s", [role]).fetchone():
-                    conn.execute(
-                        sql.SQL("CREATE ROLE {} LOGIN {}").format(sql.Identifier(role), sql.SQL(with_replication))
-                    )
-        except (errors.DuplicateObject, errors.UniqueViolation):
-            pass
-    conn.execute("SELECT pg_advisory_xact_lock(hashtext('vitrina roles'))")
-    if not conn.execute("SELECT pg_has_role('vitrina_reader', 'pg_read_all_stats', 'USAGE') AS yes").fetchone()["yes"]:  # type: ignore[index]
+        with suppress(errors.DuplicateObject, errors.UniqueViolation), conn.transaction():
+            if not conn.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
+                attributes = sql.SQL("LOGIN REPLICATION" if role == CAPTURE else "LOGIN")
+                conn.execute(sql.SQL("CREATE ROLE {} {}").format(sql.Identifier(role), attributes))
+    sees = conn.execute("SELECT 1 WHERE pg_has_role('vitrina_reader', 'pg_read_all_stats', 'USAGE')").fetchone()
+    if not sees:
         conn.execute("GRANT pg_read_all_stats TO vitrina_reader")
 
 
 def _grant_meta(conn: Connection) -> None:
+    run_time, settled, managed = (_tables(names) for names in (RUN_TIME, SETTLED, MANAGED))
     conn.execute(
-        f"""
-        GRANT USAGE ON SCHEMA etl TO vitrina_runner, vitrina_api, vitrina_capture, vitrina_reader;
-        GRANT SELECT ON {_in_etl(META_READABLE)}, etl.alembic_version TO vitrina_runner, vitrina_api;
-        GRANT UPDATE (status, run_options, due_at, last_due_at) ON etl.etl_pipelines TO vitrina_runner;
-        GRANT SELECT, INSERT, UPDATE, DELETE ON {_in_etl(RUNNER_TABLES)} TO vitrina_runner;
-        GRANT SELECT, INSERT, UPDATE, DELETE ON {_in_etl(API_TABLES)} TO vitrina_api;
-        GRANT SELECT ON {_in_etl(RUNNER_TABLES)} TO vitrina_api;
-        GRANT SELECT, INSERT ON etl.etl_audit TO vitrina_api;
-        GRANT SELECT, INSERT, UPDATE, DELETE ON etl.etl_captures, etl.etl_changes TO vitrina_capture;
-        GRANT SELECT ON etl.etl_shadow TO vitrina_reader;
-        GRANT USAGE, CREATE ON SCHEMA etl_stage TO vitrina_runner;
-        GRANT USAGE ON SCHEMA etl_stage TO vitrina_reader;
-        REVOKE ALL ON FUNCTION etl.read_as_reader(text, text[]) FROM PUBLIC;
-        GRANT CREATE ON SCHEMA etl TO vitrina_reader;
-        ALTER FUNCTION etl.read_as_reader(text, text[]) OWNER TO vitrina_reader;
-        REVOKE CREATE ON SCHEMA etl FROM vitrina_reader;
-        GRANT EXECUTE ON FUNCTION etl.read_as_reader(text, text[]) TO vitrina_runner;
-        ALTER DEFAULT PRIVILEGES FOR ROLE vitrina_runner IN SCHEMA etl_stage GRANT SELECT ON TABLES TO vitrina_reader;
-        """.encode()
+        sql.SQL(
+            """
+            GRANT USAGE ON SCHEMA etl TO vitrina_runner, vitrina_api, vitrina_capture, vitrina_reader;
+            GRANT SELECT ON {settled}, etl.alembic_version TO vitrina_runner, vitrina_api;
+            GRANT UPDATE (status, run_options, due_at, last_due_at) ON etl.etl_pipelines TO vitrina_runner;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON {run_time} TO vitrina_runner;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON {managed} TO vitrina_api;
+            GRANT SELECT ON {run_time} TO vitrina_api;
+            GRANT SELECT, INSERT ON etl.etl_audit TO vitrina_api;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON etl.etl_captures, etl.etl_changes TO vitrina_capture;
+            GRANT SELECT ON etl.etl_shadow TO vitrina_reader;
+            GRANT USAGE, CREATE ON SCHEMA etl_stage TO vitrina_runner;
+            GRANT USAGE ON SCHEMA etl_stage TO vitrina_reader;
+            ALTER DEFAULT PRIVILEGES FOR ROLE vitrina_runner IN SCHEMA etl_stage
+                GRANT SELECT ON TABLES TO vitrina_reader;
+            GRANT CREATE ON SCHEMA etl TO vitrina_reader;
+            ALTER FUNCTION etl.read_as_reader(text, text[]) OWNER TO vitrina_reader;
+            REVOKE CREATE ON SCHEMA etl FROM vitrina_reader;
+            GRANT EXECUTE ON FUNCTION etl.read_as_reader(text, text[]) TO vitrina_runner;
+            """
+        ).format(run_time=run_time, settled=settled, managed=managed)
     )
 
 
@@ -127,5 +136,5 @@ def _grant_sources(conn: Connection, schemas: Sequence[str]) -> list[str]:
     return notes
 
 
-def _in_etl(tables: str) -> str:
-    return ", ".join(f"etl.{table.strip()}" for table in tables.split(","))
+def _tables(names: Sequence[str]) -> sql.Composed:
+    return sql.SQL(", ").join(sql.Identifier("etl", name) for name in names)

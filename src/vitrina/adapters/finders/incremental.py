@@ -13,11 +13,11 @@ from psycopg import sql
 from vitrina.adapters.filling import copy_across, write_rows
 from vitrina.adapters.finders.horizon import SQL as HORIZON
 from vitrina.adapters.finders.horizon import Horizon, take_horizon
+from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Job, Step, StepResult, fetch
-from vitrina.adapters.stage import KeySegment, Stage
+from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.transformers import Transformer
-from vitrina.adapters.writers.converge import MartSql, QueryText, Window, reader_scope
-from vitrina.adapters.writers.postgres import prepare_mart
+from vitrina.adapters.writers.converge import Window, reader_scope
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection, fetch_all
@@ -49,29 +49,14 @@ class IncrementalMode:
                 raise ConfigError(f"cursor column {name} is not in the query", f"it gives {', '.join(sorted(names))}")
 
     def _prepare(self, conn: Connection) -> StepResult:
-        plan = self.job.plan
-        self.mart, ddl = prepare_mart(
-            conn,
-            plan.target,
-            self.job.output,
-            key=plan.key,
-            on_drift=plan.on_drift,
-            unwritten=self.cursor,
-            written_before=self.job.written_before,
-        )
-        self.sql = MartSql(self.mart)
-        self.query = QueryText(plan.select, self.job.columns, self.mart.key)
+        self.work = Work.prepare(self.job, conn)
         if not self.job.stays_inside:
-            self._make_stage(conn)
-        fields: dict[str, Any] = {"target": plan.target} | ({"ddl": ddl} if ddl else {})
-        return StepResult("mart is ready", position=self.position or None, fields=fields)
-
-    def _make_stage(self, conn: Connection) -> None:
-        self.stage = Stage(self.job.pipeline_id, self.job.output)
-        self.stage.create(conn)
-        key = tuple(Column(name, self.mart.types[name]) for name in self.mart.key)
-        self.keys = KeySegment(self.job.pipeline_id, key)
-        self.keys.create(conn)
+            self.work.stage.create(conn)
+        return StepResult(
+            "mart is ready",
+            position=self.position or None,
+            fields={"target": self.job.plan.target, "ddl": self.work.ddl},
+        )
 
     # ── the window ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -88,9 +73,9 @@ class IncrementalMode:
 
     def _refuse_null_cursors(self) -> None:
         nulls = sql.SQL(" OR ").join(sql.SQL("q.{} IS NULL").format(sql.Identifier(name)) for name in self.cursor)
-        shown = [*self.mart.key, *(name for name in self.cursor if name not in self.mart.key)]
+        shown = [*self.work.mart.key, *(name for name in self.cursor if name not in self.work.mart.key)]
         names = sql.SQL(", ").join(sql.SQL("q.{}").format(sql.Identifier(name)) for name in shown)
-        text = sql.SQL("SELECT {} FROM {} AS q WHERE {} LIMIT 1").format(names, self.query.source, nulls)
+        text = sql.SQL("SELECT {} FROM {} AS q WHERE {} LIMIT 1").format(names, self.work.query.source, nulls)
         for row in self.job.reader.fetch(text):
             named = ", ".join(f"{name} = {row[name]}" for name in shown)
             raise ConfigError(
@@ -143,7 +128,7 @@ class IncrementalMode:
     def _candidate(self) -> dict[str, Any]:
         name = sql.Identifier(self.cursor[0])
         text = sql.SQL("SELECT q.{0}::text AS bound FROM {1} AS q WHERE q.{0} IS NOT NULL ORDER BY q.{0} DESC LIMIT 1")
-        rows = self.job.reader.fetch(text.format(name, self.query.source))
+        rows = self.job.reader.fetch(text.format(name, self.work.query.source))
         seen_at = fetch_all(self.job.reader.conn, HORIZON["clock"])[0]["now"]
         return {"bound": rows[0]["bound"] if rows else None, "seen_at": seen_at.isoformat()}
 
@@ -164,50 +149,47 @@ class IncrementalMode:
 
     def _inside(self, conn: Connection, window: Window) -> dict[str, Any]:
         """One statement: read as the reader, compare, write."""
-        text = self.query.after_cursor(self.cursor, window, self.job.batch_size).as_string(conn)
+        text = self.work.query.after_cursor(self.cursor, window, self.job.batch_size).as_string(conn)
         scope = reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2")
-        return fetch(conn, self.sql.upsert(scope, self.cursor), [window.args, text])
+        return fetch(conn, self.work.statements.upsert(scope, self.cursor), [window.args, text])
 
     def _through(self, conn: Connection, window: Window) -> dict[str, Any]:
         """From another server: into the stage as bytes, then converge from it."""
-        self.stage.truncate(conn)
+        self.work.stage.truncate(conn)
         if self.job.transformer:
             return self._transformed(conn, window, self.job.transformer)
-        query = self.query.with_args(window.args).after_cursor(self.cursor, window, self.job.batch_size)
-        copy_across(self.job.reader, query, self.stage, conn)
-        return fetch(conn, self.sql.upsert(self.stage.identifier, self.cursor))
+        query = self.work.query.with_args(window.args).after_cursor(self.cursor, window, self.job.batch_size)
+        copy_across(self.job.reader, query, self.work.stage, conn)
+        return fetch(conn, self.work.statements.upsert(self.work.stage.identifier, self.cursor))
 
     def _transformed(self, conn: Connection, window: Window, transformer: Transformer) -> dict[str, Any]:
         """Through the transforms. The cursor comes from the rows that were read, never from transformed ones."""
-        query = self.query.after_cursor(self.cursor, window, self.job.batch_size)
-        rows = [
-            row
-            for batch in self.job.reader.batches(_with_position(query, self.cursor), 10_000, window.args)
-            for row in batch
-        ]
+        query = self.work.query.after_cursor(self.cursor, window, self.job.batch_size)
+        rows = self.job.reader.fetch(_with_position(query, self.cursor), window.args)
         positions = [(row.pop("vitrina_value"), row.pop("vitrina_id")) for row in rows]
-        keys = [[row[name] for name in self.mart.key] for row in rows]
+        keys = [[row[name] for name in self.work.mart.key] for row in rows]
         kept = transformer.apply(rows)
-        with self.stage.copy_in(conn, "text") as copy:
+        with self.work.stage.copy_in(conn, "text") as copy:
             write_rows(copy, kept, transformer.columns)
         deleted = self._delete_dropped(conn, keys) if len(kept) < len(keys) else 0
-        written = fetch(conn, self.sql.upsert(self.stage.identifier))["written"]
+        written = fetch(conn, self.work.statements.upsert(self.work.stage.identifier))["written"]
         last = positions[-1] if positions else None
         return {"read": len(keys), "written": written, "deleted": deleted, "last_position": last}
 
     def _delete_dropped(self, conn: Connection, keys: list[list[Any]]) -> int:
         """A row that a transform leaves out leaves the mart too."""
-        self.keys.truncate(conn)
-        with self.keys.copy_in(conn, "text") as copy:
+        mart = self.work.mart
+        segment = KeySegment(self.job.pipeline_id, tuple(Column(name, mart.types[name]) for name in mart.key))
+        segment.create(conn)
+        with segment.copy_in(conn, "text") as copy:
             for key in keys:
-                copy.write_row(["u", *key, 1])
-        statement = self.sql.delete(self.stage.identifier, self.keys.slice())
+                copy.write_row(["u", *key])
+        statement = self.work.statements.delete(self.work.stage.identifier, segment.slice())
         deleted: int = fetch(conn, statement, [0, len(keys)])["deleted"]
         return deleted
 
     def _clean_up(self, conn: Connection) -> StepResult:
-        Stage(self.job.pipeline_id, ()).drop(conn)
-        KeySegment(self.job.pipeline_id, ()).drop(conn)
+        self.work.clean_up(conn)
         return StepResult("finished", position=self.position)
 
 

@@ -52,32 +52,39 @@ class PostgresReader:
         with self._reading(), self.conn.cursor().copy(command) as copy:
             yield copy
 
-    def batches(self, query: sql.Composable, size: int, args: Sequence[str | None] = ()) -> Iterator[list[Row]]:
-        """The result of a query as Python rows, `size` at a time, through a server-side cursor."""
-        with self._reading():
+    def batches(self, query: sql.Composable, size: int) -> Iterator[list[Row]]:
+        """A query's rows for Python, `size` at a time, through a server-side cursor; $1 is an empty array."""
+        with self._reading(), _python_forms():
             cursor = psycopg.RawServerCursor(self.conn, "vitrina_rows", row_factory=dict_row)
-            cursor.adapters.register_loader("interval", TextLoader)  # a timedelta has no months
-            try:
-                with cursor:
-                    cursor.execute(query.as_bytes(self.conn), [list(args)])
-                    while rows := cursor.fetchmany(size):
-                        yield rows
-            except psycopg.DataError as error:
-                if error.sqlstate:
-                    raise
-                raise ConfigError(f"a value has no Python form: {error}", "cast its column to text") from error
+            cursor.adapters.register_loader("interval", TextLoader)
+            with cursor:
+                cursor.execute(query.as_bytes(self.conn), [[]])
+                while rows := cursor.fetchmany(size):
+                    yield rows
 
     def fetch(self, query: sql.Composable, args: Sequence[str | None] = ()) -> list[Row]:
         """A small result, whole."""
-        with self._reading():
+        with self._reading(), _python_forms():
             return self._execute(query.as_bytes(self.conn), args).fetchall()
 
     def _execute(self, query: bytes, args: Sequence[str | None]) -> psycopg.RawCursor[Row]:
-        # binary=True asks for the extended protocol, which takes one statement only.
+        # Parameters, or binary results, mean the extended protocol, which takes one statement only.
         cursor = psycopg.RawCursor(self.conn, row_factory=dict_row)
-        return cursor.execute(query, [list(args)] if args else None, binary=True)
+        cursor.adapters.register_loader("interval", TextLoader)
+        return cursor.execute(query, [list(args)] if args else None, binary=not args)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         with translated(), transaction(self.conn, self.settings, read_only=True):
             yield
+
+
+@contextmanager
+def _python_forms() -> Iterator[None]:
+    """A value that Python cannot hold, such as the date infinity, is the query's to cast."""
+    try:
+        yield
+    except psycopg.DataError as error:
+        if error.sqlstate:
+            raise
+        raise ConfigError(f"a value has no Python form: {error}", "cast its column to text") from error

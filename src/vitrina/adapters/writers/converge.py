@@ -100,9 +100,7 @@ class QueryText:
             keys=COMMA.join(keys), source=self.source
         )
         nulls = sql.SQL(" OR ").join(sql.SQL("n.{} IS NULL").format(sql.Identifier(name)) for name in self.key)
-        return sql.SQL(
-            "SELECT 'b'::\"char\", {}, 1::bigint FROM ({}) AS n WHERE n.n % {} = 0 OR {} ORDER BY n.n"
-        ).format(
+        return sql.SQL("SELECT 'b'::\"char\", {} FROM ({}) AS n WHERE n.n % {} = 0 OR {} ORDER BY n.n").format(
             COMMA.join(sql.SQL("n.{}").format(sql.Identifier(name)) for name in self.key),
             numbered,
             sql.Literal(every),
@@ -136,32 +134,27 @@ class MartSql:
     mart: Mart
 
     def compare(self, scope: sql.Composable) -> sql.Composed:
-        """Which keys differ, in one read of both sides: kind (i, u, d), key, copies; and one row '=' with the count."""
+        """Which keys differ, in one parallel read of both sides: kind (i missing, u differs, d gone) and key."""
         size = len(self.mart.columns)
-        keys = self._key_positions()
-        image = "pg_catalog.record_image_ne(ROW({}), ROW({}))"
+        keys = [_number(position) for position in self._key_positions()]
         return sql.SQL(
             """
-            SELECT kind, {shown}, count(*) AS copies FROM (
-                SELECT CASE WHEN m.p IS NULL THEN 'i' WHEN s.p IS NULL THEN 'd'
-                            WHEN {differs} THEN 'u' ELSE '=' END::"char" AS kind, {keys}
-                FROM (SELECT true AS p, {source_columns} FROM {scope} AS t) AS s
-                FULL JOIN (SELECT true AS p, {mart_columns} FROM {mart} AS t) AS m ON {same_key}
-            ) AS d
-            GROUP BY {groups}
-            ORDER BY kind = 'd', kind <> '=', {order}
+            SELECT CASE WHEN m.p IS NULL THEN 'i' WHEN s.p IS NULL THEN 'd' ELSE 'u' END::"char" AS kind, {keys}
+            FROM (SELECT true AS p, {source_columns} FROM {scope} AS t) AS s
+            FULL JOIN (SELECT true AS p, {mart_columns} FROM {mart} AS t) AS m ON {same_key}
+            WHERE m.p IS NULL OR s.p IS NULL OR pg_catalog.record_image_ne(ROW({source_image}), ROW({mart_image}))
+            ORDER BY s.p IS NULL, {order}
             """
         ).format(
-            shown=COMMA.join(sql.SQL("CASE WHEN kind <> '=' THEN k{} END").format(i) for i in map(_number, keys)),
-            differs=sql.SQL(image).format(_positions("s", size), _positions("m", size)),
-            keys=COMMA.join(sql.SQL("coalesce(s.c{0}, m.c{0}) AS k{0}").format(i) for i in map(_number, keys)),
+            keys=COMMA.join(sql.SQL("coalesce(s.c{0}, m.c{0})").format(i) for i in keys),
             source_columns=self._numbered(cast=True),
             mart_columns=self._numbered(cast=False),
             scope=scope,
             mart=self.mart.identifier,
-            same_key=AND.join(sql.SQL("s.c{0} = m.c{0}").format(i) for i in map(_number, keys)),
-            groups=COMMA.join(map(_number, range(1, len(keys) + 2))),
-            order=COMMA.join(map(_number, range(2, len(keys) + 2))),
+            same_key=AND.join(sql.SQL("s.c{0} = m.c{0}").format(i) for i in keys),
+            source_image=_positions("s", size),
+            mart_image=_positions("m", size),
+            order=COMMA.join(_number(position) for position in range(2, len(keys) + 2)),
         )
 
     def insert(self, scope: sql.Composable, order: sql.Composable) -> sql.Composed:

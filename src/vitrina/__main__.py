@@ -1,0 +1,5 @@
+"""`python -m vitrina`."""
+
+from vitrina.cli import app
+
+app()

@@ -1,0 +1,98 @@
+"""Loading an empty mart: plain ordered inserts, by key range from the query or by number from the stage."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from vitrina.adapters.filling import copy_across
+from vitrina.adapters.finders.work import Work
+from vitrina.adapters.job import Step, StepResult, execute
+from vitrina.adapters.stage import KeySegment
+from vitrina.adapters.writers.converge import duplicates, reader_scope
+from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.domain.run import Counts
+from vitrina.meta.db import Connection
+
+
+class Load:
+    """The steps of a load."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.job = work.job
+
+    def steps(self) -> Iterator[Step]:
+        """Find where batches end, or stage if ranges would be dear; then batch after batch."""
+        if not self.work.staged:
+            yield self._find_bounds
+            if self.too_dear:
+                yield partial(self.work.fill, why=self.too_dear)
+        if self.work.staged_rows is not None:
+            size = self.work.staged_rows if self.job.plan.publish == "atomic" else self.job.batch_size
+            for start in range(0, self.work.staged_rows, max(size, 1)):
+                yield partial(self._load_slice, start, min(start + size, self.work.staged_rows))
+        else:
+            for number in range(self.bound_count + 1):
+                yield partial(self._load_range, number)
+
+    def _find_bounds(self, conn: Connection) -> StepResult:
+        columns = {c.name: c for c in self.job.columns}
+        self.bounds = KeySegment(self.job.pipeline_id, tuple(columns[name] for name in self.work.mart.key))
+        self.bounds.create(conn)
+        copy_across(self.job.reader, self.work.query.bounds(self.job.batch_size), self.bounds, conn)
+        self.bound_count = self.bounds.settle(conn)
+        self.work.refuse_null_keys(conn, self.bounds)
+        self.too_dear = self._too_dear(conn)
+        batches = self.bound_count + 1
+        read = "staged" if self.too_dear else "by key range"
+        return StepResult("found what to load", position={"phase": "load"}, fields={"batches": batches, "read": read})
+
+    def _too_dear(self, conn: Connection) -> str:
+        """Judged by a batch in the middle."""
+        if self.bound_count == 0:
+            return ""
+        middle = self.bound_count // 2
+        one = self.work.query.by_range(lower=middle > 0, upper=True)
+        return self.work.is_dear(one, self._ends(conn, middle), self.bound_count + 1)
+
+    def _ends(self, conn: Connection, number: int) -> list[str | None]:
+        """Both ends of a batch, as text; an open end is NULL."""
+        return self._bound(conn, number) + self._bound(conn, number + 1)
+
+    def _bound(self, conn: Connection, number: int) -> list[str | None]:
+        names = sql.SQL(", ").join(sql.SQL("{}::text").format(c.identifier) for c in self.bounds.columns)
+        text = sql.SQL("SELECT ARRAY[{}] AS bound FROM {} WHERE vitrina_n = $1").format(names, self.bounds.identifier)
+        row = execute(conn, text, [number]).fetchone()
+        return row["bound"] if row else [None] * len(self.bounds.columns)
+
+    def _load_range(self, number: int, conn: Connection) -> StepResult:
+        query = self.work.query.by_range(lower=number > 0, upper=number < self.bound_count)
+        scope = reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2")
+        params = [self._ends(conn, number), query.as_string(conn)]
+        rows = self._insert(conn, scope, self.work.key_columns("t"), params)
+        return self._loaded(Counts(read=rows, written=rows), number + 1, self.bound_count + 1)
+
+    def _load_slice(self, start: int, end: int, conn: Connection) -> StepResult:
+        rows = self._insert(conn, self.work.stage.slice(), sql.SQL("t.vitrina_n"), [start, end])
+        return self._loaded(Counts(written=rows), end, self.work.staged_rows or 0)
+
+    def _insert(self, conn: Connection, scope: sql.Composable, order: sql.Composable, params: list[Any]) -> int:
+        try:
+            return execute(conn, self.work.statements.insert(scope, order), params).rowcount
+        except psycopg.errors.UniqueViolation as error:
+            raise self._conflict(error) from error
+
+    def _loaded(self, counts: Counts, done: int, total: int) -> StepResult:
+        progress = {"done": done, "of": total}
+        return StepResult("loaded", counts, {"phase": "load", **progress}, progress, is_batch=True)
+
+    def _conflict(self, error: psycopg.errors.UniqueViolation) -> Exception:
+        """A key was there already: the query gave it twice, or somebody else writes to the mart."""
+        detail = error.diag.message_detail or ""
+        if self.work.staged:
+            return ConfigError(f"the query gives a key twice: {detail}", "make the key unique in the query")
+        self.work.refuse_duplicates(self.job.reader.fetch(duplicates(self.work.query.source, self.work.mart.key)))
+        return RetryableError(f"somebody else wrote to {self.job.plan.target}: {detail}")

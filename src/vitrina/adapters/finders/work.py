@@ -1,0 +1,109 @@
+"""What the steps of a run share: the mart, its statements, the query, and the stage if there is one."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from psycopg import sql
+
+from vitrina.adapters.filling import copy_across, transform_across
+from vitrina.adapters.job import Job, StepResult, execute
+from vitrina.adapters.stage import KeySegment, Stage
+from vitrina.adapters.writers.converge import MartSql, QueryText
+from vitrina.adapters.writers.postgres import Mart, prepare_mart
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.run import Counts
+from vitrina.meta.db import Connection
+
+# When is reading by key, batch after batch, dearer than reading everything once into a stage? The planner's costs
+# decide: a staged row costs about this much, and index lookups are overestimated by about this factor.
+STAGED_ROW_COST = 0.3
+LENIENCY = 8.0
+
+
+@dataclass
+class Work:
+    """One run's view of its mart and its query."""
+
+    job: Job
+    mart: Mart
+    ddl: list[str]
+    staged_rows: int | None = None  # None: nothing is staged, the query is read in place
+    statements: MartSql = field(init=False)
+    query: QueryText = field(init=False)
+    stage: Stage = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.statements = MartSql(self.mart)
+        self.query = QueryText(self.job.plan.select, self.job.columns, self.mart.key)
+        self.stage = Stage(self.job.pipeline_id, self.job.output)
+
+    @classmethod
+    def prepare(cls, job: Job, conn: Connection) -> "Work":
+        """Create or check the mart. A cursor that an existing mart does not have is read and not written."""
+        plan = job.plan
+        mart, ddl = prepare_mart(
+            conn,
+            plan.target,
+            job.output,
+            key=plan.key,
+            on_drift=plan.on_drift,
+            unwritten=plan.cursor or (),
+            written_before=job.written_before,
+        )
+        return cls(job, mart, ddl)
+
+    @property
+    def staged(self) -> bool:
+        """Whether rows come from the stage."""
+        return self.staged_rows is not None
+
+    def fill(self, conn: Connection, why: str) -> StepResult:
+        """Stage everything the query gives, in key order, once."""
+        self.stage.create(conn)
+        query = self.query.by_range(lower=False, upper=False) if self.job.transformer else self.query.whole()
+        ordered = query + sql.SQL(" ORDER BY ") + self.key_columns("q")
+        if self.job.transformer:
+            read = transform_across(self.job, ordered, self.stage, conn)
+        else:
+            read = copy_across(self.job.reader, ordered, self.stage, conn)
+        self.staged_rows = self.stage.settle(conn)
+        return StepResult("staged", Counts(read=read), {"phase": "stage"}, {"rows": self.staged_rows, "why": why})
+
+    def is_dear(self, one_batch: sql.Composable, args: list[str | None], batches: int) -> str:
+        """Why reading the query batch by batch would cost too much; empty when it does not."""
+        by_batch, _ = self.job.reader.cost(one_batch, args)
+        whole, rows = self.job.reader.cost(self.query.whole())
+        if by_batch * batches <= LENIENCY * (whole + rows * STAGED_ROW_COST):
+            return ""
+        return (
+            f"the key cannot be pushed into the query: {batches} batches at cost {by_batch:,.0f} "
+            f"against {whole:,.0f} for reading it once"
+        )
+
+    def key_columns(self, alias: str) -> sql.Composed:
+        """The key columns of an alias, in order."""
+        return sql.SQL(", ").join(sql.SQL("{}.{}").format(sql.SQL(alias), sql.Identifier(k)) for k in self.mart.key)
+
+    def refuse_null_keys(self, conn: Connection, segment: KeySegment) -> None:
+        """A ConfigError that shows the row."""
+        nulls = sql.SQL(" OR ").join(sql.SQL("{} IS NULL").format(c.identifier) for c in segment.columns)
+        text = sql.SQL("SELECT * FROM {} WHERE {} LIMIT 1").format(segment.identifier, nulls)
+        for row in execute(conn, text).fetchall():
+            raise ConfigError(
+                f"the query gives a row with NULL in its key: {self._named(row)}",
+                "filter it out, or choose another key",
+            )
+
+    def refuse_duplicates(self, rows: list[dict[str, Any]]) -> None:
+        """A ConfigError that names the keys, if there are any."""
+        if rows:
+            named = "; ".join(map(self._named, rows))
+            raise ConfigError(f"the query gives a key twice: {named}", "make the key unique in the query")
+
+    def clean_up(self, conn: Connection) -> None:
+        """Drop the scratch tables."""
+        self.stage.drop(conn)
+        KeySegment(self.job.pipeline_id, ()).drop(conn)
+
+    def _named(self, row: dict[str, Any]) -> str:
+        return ", ".join(f"{name} = {row[name]}" for name in self.mart.key)

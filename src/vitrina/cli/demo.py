@@ -1,0 +1,165 @@
+"""The demo: the cinema's tables to its marts, on one machine, in one command."""
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from vitrina import bootstrap
+from vitrina.adapters.connections import Connections
+from vitrina.checks import count_differences
+from vitrina.demo.data import load_cinema
+from vitrina.domain.errors import FatalError
+from vitrina.domain.pipeline import Pipeline, resolve
+from vitrina.files import demo_pipelines
+from vitrina.log import configure_logging
+from vitrina.meta.db import Connection, connect
+from vitrina.meta.repos.pipelines import PipelineRepo
+from vitrina.meta.repos.runs import RunRepo
+from vitrina.meta.repos.state import StateRepo
+from vitrina.runner.main import Runner
+from vitrina.settings import Settings
+
+out = Console(width=None if sys.stdout.isatty() else 140)
+ENDED = ("IDLE", "FAILED", "PAUSED")
+
+
+def demo(
+    films: Annotated[int, typer.Option(min=24, help="How many films.")] = 2_000,
+    ratings: Annotated[int, typer.Option(min=0, help="How many ratings.")] = 50_000,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show the runner's log too.")] = False,
+) -> None:
+    """Load a cinema, run its pipelines, and check every mart against its query."""
+    settings = Settings()
+    configure_logging(settings.log_format, logging.INFO if verbose else logging.ERROR)
+    with _warehouse(settings) as warehouse, connect(warehouse.owner, "demo") as conn:
+        _prepare(conn, warehouse, settings, films, ratings)
+        connections = bootstrap.connections(warehouse, settings)
+        pipelines = demo_pipelines()
+        _store(conn, pipelines)
+        with _runner(connections):
+            runs = _run_all(conn, pipelines)
+        equal = _show(connections, pipelines, runs)
+        _show_sample(conn)
+    if not equal:
+        raise FatalError("a mart differs from its query")
+
+
+@contextmanager
+def _warehouse(settings: Settings) -> Iterator[bootstrap.Warehouse]:
+    """Started for the demo and stopped after it, unless it was running before."""
+    was_running = settings.database_url is not None or bootstrap.embedded_server(settings).is_running()
+    warehouse = bootstrap.open_warehouse(settings)
+    try:
+        yield warehouse
+    finally:
+        if warehouse.embedded and not was_running:
+            warehouse.embedded.stop()
+            out.print("Postgres is stopped. Next: `vitrina up` starts it with a runner, `vitrina psql` looks inside.")
+
+
+def _prepare(conn: Connection, warehouse: bootstrap.Warehouse, settings: Settings, films: int, ratings: int) -> None:
+    row = conn.execute("SELECT version() AS v, to_regclass('content.film_work') IS NULL AS fresh").fetchone()
+    assert row is not None
+    out.print(f"{row['v'].split(' on ')[0]}, {'embedded' if warehouse.embedded else 'as configured'}")
+    if row["fresh"]:
+        out.print(f"loading the cinema: {films:,} films, {ratings:,} ratings …")
+    load_cinema(conn, films=films, ratings=ratings)
+    bootstrap.set_up(warehouse, settings)
+
+
+def _store(conn: Connection, pipelines: list[Pipeline]) -> None:
+    known = {stored.id for stored in PipelineRepo(conn).all()}
+    for pipeline in pipelines:
+        if pipeline.id not in known:
+            PipelineRepo(conn).add(pipeline)
+
+
+@contextmanager
+def _runner(connections: Connections) -> Iterator[None]:
+    runner = Runner(connections)
+    thread = Thread(target=runner.main_loop, name="runner")
+    thread.start()
+    try:
+        yield
+    finally:
+        runner.stopping.set()
+        thread.join()
+
+
+def _run_all(conn: Connection, pipelines: list[Pipeline]) -> dict[str, dict[str, Any]]:
+    repo = PipelineRepo(conn)
+    for pipeline in pipelines:
+        repo.request_run(pipeline.id)
+    columns = (TextColumn("{task.description:22}"), BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
+    with Progress(*columns, console=out, disable=not out.is_terminal) as bars:
+        tasks = {p.name: bars.add_task(p.name, total=None, said="waiting") for p in pipelines}
+        said: dict[str, str] = {}
+        waiting = list(pipelines)
+        while waiting:
+            for pipeline in pipelines:
+                line, done, total = _progress(conn, pipeline)
+                bars.update(tasks[pipeline.name], completed=done, total=total, said=line)
+                if said.get(pipeline.name) != line and not out.is_terminal:
+                    out.print(f"{pipeline.name:22} {line}")
+                said[pipeline.name] = line
+            waiting = [p for p in waiting if repo.get(p.id).status not in ENDED]
+            time.sleep(0.05)
+    return {p.name: RunRepo(conn).recent(p.id, 1)[0] for p in pipelines}
+
+
+def _progress(conn: Connection, pipeline: Pipeline) -> tuple[str, int, int | None]:
+    runs = RunRepo(conn).recent(pipeline.id, 1)
+    state = StateRepo(conn).get(pipeline.id)
+    position = (state or {}).get("checkpoint") or {}
+    if not runs:
+        return "waiting", 0, None
+    run = runs[0]
+    moved = run["rows_written"] + run["rows_deleted"]
+    if run["status"] != "RUNNING":
+        return f"{run['status'].lower()}, {run['rows_read']:,} rows read, {moved:,} moved", 1, 1
+    return f"{position.get('phase', 'running')}, {moved:,} rows", position.get("done", 0), position.get("of")
+
+
+def _show(connections: Connections, pipelines: list[Pipeline], runs: dict[str, dict[str, Any]]) -> bool:
+    table = _table("", "pipeline", "target")
+    for name in ("read", "written", "deleted", "unchanged", "ms"):
+        table.add_column(name, justify="right")
+    table.add_column("equals its query")
+    all_equal = True
+    for pipeline in pipelines:
+        run, plan = runs[pipeline.name], resolve(pipeline)
+        with connections.resolve_reader(plan.source) as reader:
+            different = count_differences(reader, plan) if run["status"] == "SUCCESS" else None
+        all_equal &= different == 0
+        verdict = {0: "yes", None: f"{run['status']}: {run['error']}"}.get(different, f"NO: {different} rows differ")
+        took = (run["finished_at"] - run["started_at"]).total_seconds() * 1000
+        counts = [f"{run['rows_' + name]:,}" for name in ("read", "written", "deleted", "unchanged")]
+        table.add_row(pipeline.name, plan.target, *counts, f"{took:,.0f}", verdict)
+    out.print(table)
+    if all_equal and not any(run["rows_written"] or run["rows_deleted"] for run in runs.values()):
+        out.print("nothing had changed, and nothing was rewritten")
+    return all_equal
+
+
+def _table(title: str, *columns: str) -> Table:
+    return Table(*columns, title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _show_sample(conn: Connection) -> None:
+    table = _table("analytics.film_dim", "film_id", "title", "rating", "updated_at")
+    rows = conn.execute("SELECT film_id, title, rating, updated_at FROM analytics.film_dim ORDER BY title LIMIT 5")
+    for row in rows:
+        table.add_row(
+            str(row["film_id"]), row["title"].strip(), str(row["rating"]), f"{row['updated_at']:%Y-%m-%d %H:%M:%S}"
+        )
+    out.print(table)
