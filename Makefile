@@ -8,7 +8,7 @@ ROUNDS ?= 100
 SCALE  ?= full
 export VITRINA_HOME ?= .vitrina
 
-.PHONY: help demo test test-pg15 lint format up down logs migrate-db bench faults lock clean
+.PHONY: help demo test test-pg15 lint openapi format up down logs migrate-db bench faults lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,9 @@ lint: $(READY)  ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+openapi: $(READY)  ## write docs/openapi.json anew
+	@$(BIN)/python -m tests.contract.refresh
 
 format: $(READY)  ## let ruff put the code in shape
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .

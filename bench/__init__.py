@@ -1,0 +1,1 @@
+"""Benchmarks: Vitrina beside the floor, in one run, on one server."""

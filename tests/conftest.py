@@ -28,7 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
     server.start()
     os.environ[SERVER] = server.conninfo()
     make_templates(server.conninfo())
-    config.add_cleanup(lambda: (server.purge(), shutil.rmtree(home, ignore_errors=True)))
+    config.add_cleanup(server.purge)
+    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
 
 
 def pytest_report_header() -> str:

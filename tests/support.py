@@ -1,10 +1,12 @@
 """A lab: one database of its own, pipelines made through the real repos, run by the real executor."""
 
 import os
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from threading import Thread
 from typing import Any
 
 import psycopg
@@ -18,6 +20,7 @@ from vitrina.domain.pipeline import Pipeline
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.pipelines import PipelineRepo
+from vitrina.meta.repos.requests import RequestRepo
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
@@ -110,6 +113,40 @@ class Lab:
         Runner(self.connections).run_once(pipeline.id)
         return self.last_run(pipeline)
 
+    def ask(self, kind: str, pipeline: Pipeline | None, /, **params: Any) -> uuid.UUID:
+        """Leave a request for a runner."""
+        return RequestRepo(self.db).ask(kind, pipeline.id if pipeline else None, params, "tester")
+
+    def answer(self, kind: str, pipeline: Pipeline | None, /, **params: Any) -> dict[str, Any]:
+        """Ask, have it answered here, and give the row."""
+        request_id = self.ask(kind, pipeline, **params)
+        Runner(self.connections).answer()
+        return self.get_request(request_id)
+
+    def get_request(self, request_id: uuid.UUID) -> dict[str, Any]:
+        """How a request stands."""
+        row = RequestRepo(self.db).get(request_id)
+        assert row is not None
+        return row
+
+    def reconcile(self, pipeline: Pipeline, **params: Any) -> dict[str, Any]:
+        """The report of a reconcile request."""
+        row = self.answer("reconcile", pipeline, **params)
+        assert row["error"] is None
+        return dict(row["result"])
+
+    @contextmanager
+    def runner(self) -> Iterator[Runner]:
+        """A runner at work in the background."""
+        runner = Runner(self.connections)
+        thread = Thread(target=runner.main_loop)
+        thread.start()
+        try:
+            yield runner
+        finally:
+            runner.stopping.set()
+            thread.join()
+
     def last_run(self, pipeline: Pipeline) -> dict[str, Any]:
         """The latest row of etl_runs."""
         return RunRepo(self.db).recent(pipeline.id, 1)[0]
@@ -136,6 +173,14 @@ class Lab:
         conninfo = clone(template)
         self.more.append(conninfo)
         return conninfo
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 10) -> None:
+    """Until it is true; fails when the time is up."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.02)
 
 
 def make_connections(conninfo: str, **settings: Any) -> Connections:

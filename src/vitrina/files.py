@@ -1,19 +1,50 @@
-"""Pipelines as YAML files."""
+"""Pipelines as YAML files: read strictly, written so that they read well and round-trip."""
 
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import BaseModel
 
 from vitrina.domain.errors import ConfigError
-from vitrina.domain.pipeline import Pipeline
+from vitrina.domain.pipeline import Pipeline, Task
+
+SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One pipeline as a file has it; it may be wrong."""
+
+    file: Path
+    values: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return str(self.values.get("name") or self.file.name)
+
+    def parse(self) -> Pipeline:
+        """The pipeline, or a ConfigError that names the file."""
+        try:
+            return Pipeline.parse(self.values)
+        except ConfigError as error:
+            raise ConfigError(f"{self.file}: {error.message}", error.remedy) from error
+
+
+def read_documents(path: Path) -> list[Document]:
+    """Every pipeline of a file, or of the YAML files in a folder (not in folders below it), by file name."""
+    if not path.is_dir():
+        return _documents(path)
+    found = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+    return [document for file in found for document in _documents(file)]
 
 
 def read_pipelines(path: Path) -> list[Pipeline]:
-    """Every pipeline of a file, or of the .yaml files in a folder, in the order of their names."""
-    found = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
-    return [Pipeline.parse(values) for file in found for values in _documents(file)]
+    """The same, parsed."""
+    return [document.parse() for document in read_documents(path)]
 
 
 def demo_pipelines() -> list[Pipeline]:
@@ -21,12 +52,80 @@ def demo_pipelines() -> list[Pipeline]:
     return read_pipelines(Path(str(files("vitrina") / "demo" / "pipelines")))
 
 
-def _documents(file: Path) -> list[dict[str, Any]]:
+def dump_pipeline(config: dict[str, Any]) -> str:
+    """A configuration as YAML: defaults left out, queries as blocks of text."""
+    kept = _without_defaults(config, Pipeline)
+    kept["tasks"] = [_without_defaults(task, Task) for task in config.get("tasks") or ()]
+    return dump_yaml({name: value for name, value in kept.items() if value != []})
+
+
+def dump_yaml(value: Any) -> str:
+    """YAML that people like to read; what would not come back the same is written the way that does."""
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True, width=1000
+    )
+    return text if yaml.safe_load(text) == value else yaml.safe_dump(value, sort_keys=False)
+
+
+def pipeline_schema() -> dict[str, Any]:
+    """The JSON Schema of such a file, for editors."""
+    schema = Pipeline.model_json_schema()
+    schema["properties"]["task_name"] = schema["properties"]["python_task"]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": "Vitrina pipeline"}
+
+
+class _Loader(yaml.SafeLoader):
+    """A field that is given twice is an error, not a surprise."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"{key.value} is given twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines become literal blocks, tabs and trailing spaces included."""
+
+    def analyze_scalar(self, scalar: str) -> Any:
+        analysis = super().analyze_scalar(scalar)
+        if "\n" in scalar and all(line.replace("\t", " ").isprintable() for line in scalar.split("\n")):
+            analysis.allow_block = True
+        return analysis
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def _without_defaults(values: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    defaults = {name: _plain(field.default) for name, field in model.model_fields.items() if not field.is_required()}
+    ordered = {name: values[name] for name in model.model_fields if name in values}
+    unknown = {name: value for name, value in values.items() if name not in ordered}
+    given = ordered | unknown
+    return {k: v for k, v in given.items() if v is not None and (k not in defaults or v != defaults[k])}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _documents(file: Path) -> list[Document]:
     try:
-        documents = [document for document in yaml.safe_load_all(file.read_text()) if document is not None]
-    except (OSError, yaml.YAMLError) as error:
+        with file.open(encoding="utf-8") as stream:
+            loaded = [document for document in yaml.load_all(stream, _Loader) if document is not None]
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no file {file}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+    except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: {error}") from error
-    for document in documents:
-        if not isinstance(document, dict):
-            raise ConfigError(f"{file}: a pipeline is a mapping of fields, not {type(document).__name__}")
-    return documents
+    for values in loaded:
+        if not isinstance(values, dict):
+            raise ConfigError(f"{file}: a pipeline is a mapping of fields, not {type(values).__name__}")
+    return [Document(file, values) for values in loaded]

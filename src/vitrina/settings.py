@@ -31,12 +31,20 @@ class Settings(BaseSettings):
     direct_url: SecretStr | None = None  # past pgbouncer: migrations and LISTEN
     runner_url: SecretStr | None = None
     reader_url: SecretStr | None = None
+    api_role_url: SecretStr | None = None
     sources: dict[str, SecretStr] = {}  # VITRINA_SOURCES__NAME=postgresql://…
+
+    # The API, and how the command line finds it.
+    host: str = "127.0.0.1"
+    port: int = Field(default=8765, ge=0, le=65535)
+    url: str | None = None
+    token: SecretStr | None = None
 
     # What is allowed.
     allowed_source_schemas: Names = ["content", "ugc"]
     allowed_target_tables: Names = ["analytics.*"]
     allowed_es_indexes: Names = []
+    allowed_functions: Names = []  # schema.name: functions that a query may call though the guard would refuse them
     search_path: Names = ["public"]  # where a query finds functions and operators of extensions
     transform_modules: Names = []
 

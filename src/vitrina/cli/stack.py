@@ -3,24 +3,26 @@
 import os
 import secrets
 import shutil
-import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
 
+import httpx
 import typer
 from psycopg.conninfo import make_conninfo
 from rich.console import Console
 
 from vitrina import bootstrap
+from vitrina.cli.processes import Background, all_of
+from vitrina.client import is_local
 from vitrina.domain.errors import ConfigError
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.log import configure_logging
 from vitrina.meta import roles as meta_roles
 from vitrina.meta.db import connect
 from vitrina.meta.repos.pipelines import PipelineRepo
+from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
 
@@ -76,37 +78,39 @@ def runner(
 
 def up(
     runners: Annotated[int, typer.Option(min=0, max=32, help="How many runner processes.")] = 1,
-    port: Annotated[int | None, typer.Option(help="Let Postgres listen on this port of 127.0.0.1 too.")] = None,
+    port: Annotated[int | None, typer.Option(help="Of the API; default 8765.")] = None,
+    postgres_port: Annotated[
+        int | None, typer.Option(help="Let the embedded Postgres listen on this port of 127.0.0.1 too.")
+    ] = None,
 ) -> None:
-    """Start Postgres, migrate, and start runners in the background."""
+    """Start Postgres, migrate, and start the API and runners in the background; return when the API answers."""
     settings = Settings()
-    if port is not None and not settings.database_url:
-        EmbeddedPostgres(settings.home / "postgres", port=port).start()
+    if postgres_port is not None and not settings.database_url:
+        EmbeddedPostgres(settings.home / "postgres", port=postgres_port).start()
     warehouse = bootstrap.open_warehouse(settings)
     _show_report(bootstrap.set_up(warehouse, settings))
-    running = _living(settings)
+    _ensure_token(warehouse, settings)
+    address = _start_api(settings, port or settings.port)
     for number in range(1, runners + 1):
-        if number not in running:
-            _start_runner(settings, number)
-    out.print(
-        f"up: Postgres and {max(runners, len(running))} runner(s); `vitrina logs`, `vitrina psql`, `vitrina down`"
-    )
+        Background(settings.home, f"runner-{number}").start("runner")
+    out.print(f"up: {address}/docs, the token is in {settings.home / 'token'}", highlight=False)
+    out.print("next: `vitrina list`, `vitrina logs`, `vitrina psql`, `vitrina down`", highlight=False)
 
 
 def down(
     purge: Annotated[bool, typer.Option("--purge", help="Delete the data too.")] = False,
 ) -> None:
-    """Stop the runners, each after its current batch, then Postgres."""
+    """Stop the API and the runners, each after its current batch, then Postgres."""
     settings = Settings()
-    for number, pid in _living(settings).items():
-        os.kill(pid, signal.SIGTERM)
-        _wait_for_end(pid)
-        _pid_file(settings, number).unlink(missing_ok=True)
+    for process in all_of(settings.home):
+        process.stop()
     if not settings.database_url:
         server = bootstrap.embedded_server(settings)
         server.purge() if purge else server.stop()
     if purge:
         shutil.rmtree(settings.home / "logs", ignore_errors=True)
+        for name in ("token", "url"):
+            (settings.home / name).unlink(missing_ok=True)
     out.print("down" + (", and the data is gone" if purge else ""))
 
 
@@ -151,7 +155,7 @@ def _run_just(worker: Runner, which: str) -> None:
         worker.run_once(stored.id)
         status = pipelines.get(stored.id).status
     out.print(f"{stored.name}: {status}")
-    if status == "FAILED":
+    if status != "IDLE":  # failed, paused, stopped by a signal, or in the hands of another runner
         raise typer.Exit(1)
 
 
@@ -162,39 +166,36 @@ def _show_report(report: meta_roles.RoleReport) -> None:
         out.print(f"[yellow]note:[/] {note}", highlight=False)
 
 
-def _start_runner(settings: Settings, number: int) -> None:
-    folder = settings.home / "logs"
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "vitrina", "runner"]
-    with open(folder / f"runner-{number}.log", "ab") as file:
-        child = subprocess.Popen(command, stdout=file, stderr=file, stdin=subprocess.DEVNULL, start_new_session=True)
-    _pid_file(settings, number).write_text(str(child.pid))
+def _ensure_token(warehouse: bootstrap.Warehouse, settings: Settings) -> None:
+    """An admin token in a file that only we can read, where the command line finds it by itself."""
+    file = settings.home / "token"
+    with connect(warehouse.owner, "token") as conn:
+        tokens = TokenRepo(conn)
+        if file.exists() and tokens.find(file.read_text().strip()):
+            return
+        name = f"local-{secrets.token_hex(3)}"
+        settings.home.mkdir(parents=True, exist_ok=True)
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as handle:
+            handle.write(tokens.create(name, "admin"))
 
 
-def _living(settings: Settings) -> dict[int, int]:
-    """The runners in the background, by number; a pid that is somebody else's now does not count."""
-    found = {}
-    for file in settings.home.glob("runner-*.pid"):
-        pid = int(file.read_text() or 0)
-        if _is_runner(pid):
-            found[int(file.stem.removeprefix("runner-"))] = pid
-        else:
-            file.unlink(missing_ok=True)
-    return found
+def _start_api(settings: Settings, port: int) -> str:
+    api, address = Background(settings.home, "api"), f"http://{settings.host}:{port}"
+    if api.pid and (settings.home / "url").exists():
+        return (settings.home / "url").read_text()
+    api.start("serve", "--port", str(port))
+    deadline = time.monotonic() + 30
+    while not _answers(address):
+        if api.pid is None or time.monotonic() > deadline:
+            api.stop()
+            raise ConfigError(f"the API did not start on {address}: {api.last_words()}", "choose another --port")
+        time.sleep(0.1)
+    (settings.home / "url").write_text(address)
+    return address
 
 
-def _is_runner(pid: int) -> bool:
-    listed = subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, check=False)
-    return "vitrina" in listed.stdout and "runner" in listed.stdout
-
-
-def _wait_for_end(pid: int, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while _is_runner(pid):
-        if time.monotonic() > deadline:
-            raise ConfigError(f"runner {pid} does not end", f"look at `vitrina logs`, or: kill -9 {pid}")
-        time.sleep(0.05)
-
-
-def _pid_file(settings: Settings, number: int) -> Path:
-    return settings.home / f"runner-{number}.pid"
+def _answers(address: str) -> bool:
+    try:
+        return httpx.get(f"{address}/readyz", timeout=2, trust_env=not is_local(address)).status_code == 200
+    except httpx.HTTPError:
+        return False

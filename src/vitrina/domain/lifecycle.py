@@ -48,7 +48,7 @@ TRANSITIONS: dict[str, dict[Status, Status]] = {
     "claim": {Status.RUN_REQUESTED: Status.RUNNING, Status.IDLE: Status.RUNNING},
     "reclaim": {Status.RUNNING: Status.RUNNING},
     "succeed": {Status.RUNNING: Status.IDLE, Status.PAUSE_REQUESTED: Status.PAUSED},
-    "pause": {Status.PAUSE_REQUESTED: Status.PAUSED},
+    "pause": {Status.PAUSE_REQUESTED: Status.PAUSED, Status.RUNNING: Status.RUN_REQUESTED},  # called off: goes on
     "fail": {Status.RUNNING: Status.FAILED, Status.PAUSE_REQUESTED: Status.FAILED},
     "hand_back": {Status.RUNNING: Status.RUN_REQUESTED, Status.PAUSE_REQUESTED: Status.PAUSED},
     # the holder is gone and nobody takes over: too many crashes, disabled, or a pause was asked for

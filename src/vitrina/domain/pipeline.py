@@ -29,30 +29,37 @@ class Pipeline(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: UUID = Field(default_factory=uuid4)
-    name: str = Field(min_length=1, max_length=200)
-    description: str = ""
-    type: Literal["SQL", "PYTHON"] = "SQL"
-    source: str = WAREHOUSE
-    source_type: Literal["postgres"] = "postgres"
-    source_query: str | None = None
-    source_table: str | None = None
-    target_table: str | None = None
-    key: tuple[str, ...] = ()
-    mode: Literal["full", "incremental"] = "full"
-    incremental_key: str | None = None
-    incremental_id_key: str | None = None
-    batch_size: int = Field(default=5_000, ge=1, le=1_000_000)
-    schedule_interval: str | None = None
-    enabled: bool = True
+    id: UUID = Field(default_factory=uuid4, description="Generated if left out.")
+    name: str = Field(min_length=1, max_length=200, description="Unique.")
+    description: str = Field(default="", description="For people.")
+    type: Literal["SQL", "PYTHON"] = Field(default="SQL", description="PYTHON: rows go through `python_task`.")
+    source: str = Field(default=WAREHOUSE, description="The warehouse itself, or a Postgres that the settings name.")
+    source_type: Literal["postgres"] = Field(default="postgres", description="What the source is.")
+    source_query: str | None = Field(default=None, description="One SELECT; the mart is kept equal to it.")
+    source_table: str | None = Field(default=None, description="Instead of a query: all of this schema.table.")
+    target_table: str | None = Field(default=None, description="The mart, as schema.table; created if missing.")
+    key: tuple[str, ...] = Field(
+        default=(), description="Columns that identify a row; default: the target's primary key."
+    )
+    mode: Literal["full", "incremental"] = Field(
+        default="full", description="full: compare everything, write what differs. incremental: follow a cursor."
+    )
+    incremental_key: str | None = Field(default=None, description="A column that grows with every change.")
+    incremental_id_key: str | None = Field(default=None, description="A unique column that breaks ties.")
+    batch_size: int = Field(default=5_000, ge=1, le=1_000_000, description="Rows in a transaction.")
+    schedule_interval: str | None = Field(
+        default=None, description="30s, 5m, 1h, 1d, or a cron line; left out: on request only."
+    )
+    enabled: bool = Field(default=True, description="Whether runners may take it.")
     python_task: str | None = Field(
         default=None,
+        description="A registered transform, for type PYTHON.",
         validation_alias=AliasChoices("python_task", "task_name"),
         serialization_alias="python_task",
     )
-    on_drift: Literal["fail", "add"] = "fail"
-    publish: Literal["batches", "atomic"] = "batches"
-    tasks: tuple[Task, ...] = ()
+    on_drift: Literal["fail", "add"] = Field(default="fail", description="When the query has a new column.")
+    publish: Literal["batches", "atomic"] = Field(default="batches", description="Whether readers see batches.")
+    tasks: tuple[Task, ...] = Field(default=(), description="One SQL task, then transforms; wins over source_query.")
 
     @field_validator("schedule_interval")
     @classmethod

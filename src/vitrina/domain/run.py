@@ -32,3 +32,4 @@ class RunOptions:
     restart: bool = False
     allow_deletes: bool = False
     rebuild: bool = False
+    repair: bool = False  # compare and converge as mode full does, whatever the mode

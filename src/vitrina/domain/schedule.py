@@ -10,7 +10,7 @@ from cronsim import CronSim, CronSimError
 from vitrina.domain.errors import ConfigError
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-DURATION = re.compile(r"(\d+)\s*([smhd])")
+DURATION = re.compile(r"(\d{1,9})\s*([smhd])")
 ZONED = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.+)")
 
 

@@ -41,6 +41,11 @@ def connect(conninfo: str, name: str, *, autocommit: bool = True) -> Connection:
             keepalives_idle=30,
             prepare_threshold=None,  # transaction-pooling friendly
         )
+    except psycopg.ProgrammingError:
+        # The driver quotes what it cannot read, password and all.
+        raise ConfigError(
+            "a connection string cannot be read", "write postgresql://user:password@host:5432/db"
+        ) from None
     except psycopg.OperationalError as error:
         raise DatabaseLost(f"cannot connect to Postgres: {error}".strip()) from error
 

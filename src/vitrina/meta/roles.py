@@ -11,6 +11,9 @@ from vitrina.meta.db import Connection, translated
 
 READER, RUNNER, API, CAPTURE = "vitrina_reader", "vitrina_runner", "vitrina_api", "vitrina_capture"
 ALL = (READER, RUNNER, API, CAPTURE)
+RACES = (errors.UniqueViolation, errors.InternalError)  # another database's Vitrina grants the same at this moment
+
+LOCK = "SELECT pg_advisory_xact_lock(hashtext('vitrina roles'))"  # one process at a time
 
 # Who may touch which tables: the runner those of its run-time, the API those that people manage.
 RUN_TIME = [
@@ -25,7 +28,7 @@ RUN_TIME = [
     "etl_shadow",
 ]
 SETTLED = ["etl_pipelines", "etl_pipeline_tasks", "etl_config_versions"]
-MANAGED = ["etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens"]
+MANAGED = ["etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens", "etl_idempotency"]
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,12 @@ class RoleReport:
 def ensure_roles(conn: Connection, source_schemas: Sequence[str], mart_schemas: Sequence[str]) -> RoleReport:
     """Create the roles where we may, and grant what the settings name."""
     with translated(), conn.transaction():
+        conn.execute(LOCK)
         for schema in mart_schemas:
             conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
     try:
         with conn.transaction():
-            conn.execute("SELECT pg_advisory_xact_lock(hashtext('vitrina roles'))")
+            conn.execute(LOCK)
             _create(conn)
             _grant_meta(conn)
             _grant_marts(conn, mart_schemas)
@@ -69,6 +73,17 @@ def _create(conn: Connection) -> None:
     sees = conn.execute("SELECT 1 WHERE pg_has_role('vitrina_reader', 'pg_read_all_stats', 'USAGE')").fetchone()
     if not sees:
         conn.execute("GRANT pg_read_all_stats TO vitrina_reader")
+    _keep_trees_out_of_the_log(conn)
+
+
+def _keep_trees_out_of_the_log(conn: Connection) -> None:
+    """The SQL guard has the server print how it reads a query; only superusers may grant that it is not logged."""
+    silent = conn.execute(
+        "SELECT 1 WHERE has_parameter_privilege('vitrina_reader', 'log_min_messages', 'SET')"
+    ).fetchone()
+    if not silent:
+        with suppress(errors.InsufficientPrivilege, *RACES), conn.transaction():
+            conn.execute("GRANT SET ON PARAMETER log_min_messages TO vitrina_reader")
 
 
 def _grant_meta(conn: Connection) -> None:
@@ -125,7 +140,7 @@ def _grant_sources(conn: Connection, schemas: Sequence[str]) -> list[str]:
                 conn.execute(
                     sql.SQL(
                         """
-                        GRANT USAGE ON SCHEMA {schema} TO vitrina_reader;
+                        GRANT USAGE ON SCHEMA {schema} TO vitrina_reader, vitrina_runner;  -- the runner: for types
                         GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO vitrina_reader;
                         ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO vitrina_reader;
                         """

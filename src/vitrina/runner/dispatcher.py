@@ -1,4 +1,8 @@
-"""The dispatcher: claims what is due, retries what a retry can cure, and closes what nothing can."""
+"""The dispatcher: claims what is due, retries what a retry can cure, and closes what nothing can.
+
+A lost connection is an attempt like any other if the meta-store can be reached again; if not, the lease expires and
+recovery takes over.
+"""
 
 import time
 from dataclasses import dataclass
@@ -10,7 +14,7 @@ import structlog
 from vitrina.adapters.connections import Connections
 from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, RetryableError, VitrinaError
 from vitrina.meta.db import Connection
-from vitrina.meta.repos.leases import Claim, LeaseRepo
+from vitrina.meta.repos.leases import Claim, LeaseRepo, storable
 from vitrina.runner.control import Interrupted, RunControl
 from vitrina.runner.executor import PipelineExecutor
 from vitrina.runner.heartbeat import Heartbeat
@@ -78,35 +82,42 @@ class PipelineDispatcher:
         return ""
 
     def _see_through(self, claim: Claim, leases: LeaseRepo) -> None:
-        control = RunControl(self.stopping)
         try:
             while True:
+                control = RunControl(self.stopping)  # one per attempt: a late heartbeat may still speak of the last
                 self.heartbeat.watch(claim.run_id, control)
                 try:
                     return PipelineExecutor(self.connections, leases).execute(claim, control)
-                except RetryableError as error:
-                    claim = self._next_attempt(claim, leases, control, error)
+                except (RetryableError, DatabaseLost) as error:
+                    self._back_off(claim, control, error)
+                    leases = self._leases()
+                    claim = self._next_attempt(claim, leases, error)
         except LeaseLost as error:
             log.warning("lease lost", pipeline=claim.name, run=claim.run_id, reason=str(error))
-        except DatabaseLost:
-            self._hand_back(claim)
+        except DatabaseLost as error:
+            log.warning("cannot go on, the lease will expire", pipeline=claim.name, reason=str(error))
             raise
         except VitrinaError as error:
-            self._fail(claim, leases, error)
-        except Exception as error:
+            self._fail(claim, error)
+        except (Exception, SystemExit) as error:
             log.exception("unexpected error", pipeline=claim.name, run=claim.run_id)
-            self._fail(claim, leases, ConfigError(f"{type(error).__name__}: {error}"))
+            self._fail(claim, ConfigError(f"{type(error).__name__}: {error}"))
         finally:
             self.heartbeat.forget(claim.run_id)
 
-    def _next_attempt(self, claim: Claim, leases: LeaseRepo, control: RunControl, error: RetryableError) -> Claim:
+    def _back_off(self, claim: Claim, control: RunControl, error: RetryableError | DatabaseLost) -> None:
         if claim.attempt >= MAX_ATTEMPTS:
             raise VitrinaError(error.message, error.remedy) from error
-        pause = self.settings.backoff_seconds[min(claim.attempt, len(self.settings.backoff_seconds)) - 1]
-        RunLog(leases.conn, claim).say("warning", "failed, trying again", error=str(error), in_seconds=pause)
-        self._wait(pause, control)
+        self._wait(self._pause(claim), control)
+
+    def _pause(self, claim: Claim) -> float:
+        return self.settings.backoff_seconds[min(claim.attempt, len(self.settings.backoff_seconds)) - 1]
+
+    def _next_attempt(self, claim: Claim, leases: LeaseRepo, error: RetryableError | DatabaseLost) -> Claim:
+        said = storable(str(error))
+        RunLog(leases.conn, claim).say("warning", "failed, trying again", error=said, in_seconds=self._pause(claim))
         self.heartbeat.forget(claim.run_id)
-        return leases.begin_attempt(claim, str(error))
+        return leases.begin_attempt(claim, said)
 
     def _wait(self, seconds: float, control: RunControl) -> None:
         """Back off; a pause or the end of the runner cuts it short, and the next attempt notices."""
@@ -118,19 +129,10 @@ class PipelineDispatcher:
                 return
             self.stopping.wait(0.05)
 
-    def _fail(self, claim: Claim, leases: LeaseRepo, error: VitrinaError) -> None:
+    def _fail(self, claim: Claim, error: VitrinaError) -> None:
+        leases, said = self._leases(), storable(str(error))
         try:
-            RunLog(leases.conn, claim).say("error", "failed", error=str(error))
-            leases.fail(claim, str(error))
+            RunLog(leases.conn, claim).say("error", "failed", error=said)
+            leases.fail(claim, said)
         except LeaseLost:
             log.warning("lease lost", pipeline=claim.name, run=claim.run_id)
-
-    def _hand_back(self, claim: Claim) -> None:
-        """The database went away under a run: if it is back and the lease still ours, let anybody go on at once.
-
-        If not, the lease expires and recovery takes over.
-        """
-        try:
-            self._leases().hand_back(claim, "the connection to the database was lost")
-        except VitrinaError as error:
-            log.warning("cannot hand back, the lease will expire", pipeline=claim.name, reason=str(error))

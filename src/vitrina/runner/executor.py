@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 from vitrina.adapters.connections import Connections
 from vitrina.adapters.job import Job, Limits
+from vitrina.adapters.planning import check_plan, resolve_key, vet_plan
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.registry import resolve_mode
 from vitrina.adapters.transformers import resolve_transformer
-from vitrina.domain.pipeline import Pipeline, Plan, resolve
-from vitrina.domain.policy import require_allowed_target
+from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.meta.repos.leases import Claim, LeaseRepo
+from vitrina.meta.repos.state import StateRepo
 from vitrina.runner.control import PauseRequested, RunControl, RunnerStopping
 from vitrina.runner.ledger import Ledger
 from vitrina.runner.runlog import RunLog
-from vitrina.sql.guard import check_select
 
 
 @dataclass(frozen=True)
@@ -47,44 +47,58 @@ class PipelineExecutor:
 
     def _run(self, claim: Claim, control: RunControl, log: RunLog) -> Ledger:
         pipeline = Pipeline.parse(claim.config)
-        plan = self._check(pipeline)
+        plan = check_plan(pipeline, self.connections.settings)
         with ExitStack() as stack:
             conn = stack.enter_context(self.connections.open_warehouse(f"run {claim.name}"))
             self.leases.enter(claim, conn)
             reader = stack.enter_context(self.connections.resolve_reader(plan.source))
             job = self._job(claim, pipeline, plan, reader, control, log)
-            columns = {c.name: c.type for c in job.output}
-            ledger = Ledger(conn, claim, self.connections.writing, log, plan.fingerprint, columns, claim.seq)
+            columns = {"target": plan.target, "types": {c.name: c.type for c in job.output}}
+            settings, timeout = self.connections.writing, self.connections.fence_timeout
+            ledger = Ledger(conn, claim, settings, timeout, log, plan.fingerprint, columns, claim.seq)
             for step in resolve_mode(job).steps():
-                control.status = ledger.commit(step)
+                fenced = ledger.commit(step)
+                control.status = fenced.status
                 control.check()
+                self._reload(job, claim, fenced.reload_version, log)
         return ledger
 
-    def _check(self, pipeline: Pipeline) -> Plan:
-        """Whoever wrote the row, it is checked again here."""
-        settings = self.connections.settings
-        plan = resolve(pipeline)
-        require_allowed_target(plan.target, settings.whitelist)
-        return plan.model_copy(update={"select": check_select(plan.select, settings.allowed_source_schemas)})
+    def _reload(self, job: Job, claim: Claim, version: int | None, log: RunLog) -> None:
+        """`reload-config`: of what may be edited under a run, only the batch size concerns it."""
+        if version is None or version <= claim.version:
+            return
+        size = StateRepo(self.leases.conn).config(claim.pipeline_id, version).get("batch_size", job.batch_size)
+        if size != job.batch_size:
+            log.say("info", "configuration reloaded", config_version=version, batch_size=size)
+            job.batch_size = size
 
     def _job(
         self, claim: Claim, pipeline: Pipeline, plan: Plan, reader: PostgresReader, control: RunControl, log: RunLog
     ) -> Job:
         settings = self.connections.settings
+        for finding in vet_plan(reader, plan, settings):
+            log.say("warning", finding.message, remedy=finding.remedy)
         columns = reader.describe(plan.select)
         changed = claim.config_hash not in (None, plan.fingerprint)
         if changed and claim.checkpoint:
             log.say("warning", "checkpoint dropped: the configuration has changed")
+        key = resolve_key(self.leases.conn, plan) if plan.transforms else plan.key
         return Job(
             pipeline_id=claim.pipeline_id,
             plan=plan,
             reader=reader,
             columns=tuple(columns),
-            transformer=resolve_transformer(plan.transforms, columns, plan.key) if plan.transforms else None,
+            transformer=resolve_transformer(plan.transforms, columns, key) if plan.transforms else None,
             batch_size=pipeline.batch_size,
             options=claim.options,
             limits=Limits(settings.max_delete_share, settings.max_delete_rows, settings.horizon_margin),
             position=None if changed else claim.checkpoint,
-            written_before={} if changed else claim.columns or {},
+            written_before=_written_before(claim, plan),
             check=control.check,
         )
+
+
+def _written_before(claim: Claim, plan: Plan) -> dict[str, str]:
+    """The columns that earlier runs wrote to this target, also under another configuration: what drift is."""
+    known = claim.columns or {}
+    return dict(known["types"]) if known.get("target") == plan.target else {}

@@ -1,15 +1,18 @@
 """The heartbeat: renews every lease of this process, on a connection and a thread of its own."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
+from uuid import UUID
 
+import psycopg
 import structlog
 
 from vitrina import __version__
 from vitrina.adapters.connections import Connections
-from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import Connection, queries
 from vitrina.meta.repos.leases import LeaseRepo
+from vitrina.meta.repos.requests import RequestRepo
 from vitrina.runner.control import RunControl
 from vitrina.runner.identity import Identity
 
@@ -26,6 +29,7 @@ class Heartbeat:
     lease_seconds: float
     slots: int
     runs: dict[int, RunControl] = field(default_factory=dict)
+    requests: dict[tuple[UUID, int], RunControl] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._lock = Lock()
@@ -51,23 +55,36 @@ class Heartbeat:
         with self._lock:
             self.runs.pop(run_id, None)
 
+    def watch_request(self, token: tuple[UUID, int], control: RunControl) -> None:
+        """Keep the claim on this request alive."""
+        with self._lock:
+            self.requests[token] = control
+
+    def forget_request(self, token: tuple[UUID, int]) -> None:
+        """It has ended."""
+        with self._lock:
+            self.requests.pop(token, None)
+
     def _beat_until_ended(self) -> None:
         conn: Connection | None = None
         while not self._ended.is_set():
             try:
                 conn = conn or self.connections.open_warehouse("heartbeat")
                 self._beat(conn)
-            except VitrinaError as error:
+            except Exception as error:  # whatever it is, the next beat tries again
                 log.warning("heartbeat failed", error=str(error))
+                if conn:
+                    conn.close()
                 conn = None
             self._ended.wait(self.lease_seconds / 3)
         if conn:
-            conn.execute(SQL["gone"], {"id": self.identity.id})
+            with suppress(psycopg.Error):
+                conn.execute(SQL["gone"], {"id": self.identity.id})
             conn.close()
 
     def _beat(self, conn: Connection) -> None:
         with self._lock:
-            watched = dict(self.runs)
+            watched, requests = dict(self.runs), dict(self.requests)
         leases = LeaseRepo(conn, self.identity.id, self.identity.name, self.lease_seconds)
         conn.execute(
             SQL["seen"],
@@ -85,3 +102,7 @@ class Heartbeat:
                 control.status = alive[run_id]
             else:
                 control.lost.set()
+        if requests:
+            kept = RequestRepo(conn).renew(self.identity.id, self.lease_seconds, requests)
+            for token in requests.keys() - kept:
+                requests[token].lost.set()

@@ -2,15 +2,17 @@
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from vitrina.adapters.job import Step, StepResult
-from vitrina.domain.lifecycle import Status
 from vitrina.domain.run import NOTHING, Counts
-from vitrina.meta.db import Connection, transaction
+from vitrina.meta.db import Connection, queries, transaction
 from vitrina.meta.repos.leases import Claim
 from vitrina.meta.repos.runs import RunRepo
-from vitrina.meta.repos.state import Checkpoint, StateRepo
+from vitrina.meta.repos.state import Checkpoint, Fenced, StateRepo
 from vitrina.runner.runlog import RunLog
+
+STATE = queries("state")
 
 
 @dataclass
@@ -20,27 +22,29 @@ class Ledger:
     conn: Connection
     claim: Claim
     settings: dict[str, str]
+    fence_timeout: str
     log: RunLog
     config_hash: str
-    columns: dict[str, str] | None
+    columns: dict[str, Any]  # the target, and the types of the columns written to it
     seq: int
     total: Counts = NOTHING
 
-    def commit(self, step: Step) -> Status:
-        """Run a step and commit it, unless the lease is lost; tells the pipeline's status."""
+    def commit(self, step: Step) -> Fenced:
+        """Run a step and commit it, unless the lease is lost; tells what was asked of the run meanwhile."""
         started = time.monotonic()
         with transaction(self.conn, self.settings):
             result = step(self.conn)
+            self.conn.execute(STATE["approach_fence"], {"timeout": self.fence_timeout})
             fields = self._fields(result, time.monotonic() - started)
             runs = RunRepo(self.conn)
             runs.count(self.claim.run_id, result.counts, int(result.is_batch))
             runs.log(self.claim.run_id, "info", result.event, fields)
             checkpoint = Checkpoint(result.position, self.columns, self.config_hash)
-            status = StateRepo(self.conn).fence(self.claim.pipeline_id, self.claim.epoch, self.seq, checkpoint)
+            fenced = StateRepo(self.conn).fence(self.claim.pipeline_id, self.claim.epoch, self.seq, checkpoint)
         self.seq += 1
         self.total += result.counts
         self.log.show("info", result.event, fields)
-        return status
+        return fenced
 
     def _fields(self, result: StepResult, seconds: float) -> dict[str, object]:
         counts = {f"rows_{name}": value for name, value in vars(result.counts).items() if value}

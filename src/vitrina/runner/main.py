@@ -1,7 +1,7 @@
 """The runner process: start-up checks, recovery, ticks; woken by NOTIFY, with polling as the fallback."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event, Thread
@@ -11,13 +11,14 @@ import structlog
 
 from vitrina.adapters.connections import Connections
 from vitrina.adapters.transformers import load_transforms
-from vitrina.domain.errors import ConfigError, DatabaseLost
-from vitrina.meta.db import Connection
+from vitrina.domain.errors import ConfigError, DatabaseLost, VitrinaError
+from vitrina.meta.db import Connection, translated
 from vitrina.meta.migrate import is_current
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.manager import PipelineManager, work_off
+from vitrina.runner.requests import LANES, RequestDesk
 
 log = structlog.get_logger()
 TIDY_EVERY = 300  # ticks
@@ -35,25 +36,24 @@ class Runner:
         settings = self.connections.settings
         self.settings = settings
         self.heartbeat = Heartbeat(self.connections, self.identity, settings.lease_seconds, settings.slots)
-        self._wakes = [Event() for _ in range(settings.slots)]
+        self._wakes = [Event() for _ in range(settings.slots + len(LANES))]
 
     def main_loop(self) -> None:
         """Until told to stop. A lost database ends the tick; the next one tries again."""
         self.check()
         with self._beating():
-            slots = [Thread(target=self._slot, args=(wake,), name=f"slot {n}") for n, wake in enumerate(self._wakes)]
-            for slot in slots:
-                slot.start()
-            while not self.stopping.is_set():
-                try:
+            threads = self._threads()
+            for thread in threads:
+                thread.start()
+            try:
+                while not self.stopping.is_set():
                     self._listen_and_tick()
-                except DatabaseLost as error:
-                    log.warning("database lost, trying again", error=str(error))
-                    self.stopping.wait(self.settings.poll_seconds)
-            for wake in self._wakes:
-                wake.set()
-            for slot in slots:
-                slot.join()
+            finally:  # also when something unforeseen ends this thread: a runner works or is gone, never half
+                self.stopping.set()
+                for wake in self._wakes:
+                    wake.set()
+                for thread in threads:
+                    thread.join()
         log.info("runner stopped", runner=self.identity.name)
 
     def run_once(self, only: UUID | None = None) -> int:
@@ -64,9 +64,19 @@ class Runner:
             try:
                 with self.connections.open_warehouse("manager") as conn:
                     self._manager(conn).tick()
+                if only is None:
+                    self.answer()
                 return work_off(dispatcher, self.stopping, only)
             finally:
                 dispatcher.close()
+
+    def answer(self) -> int:
+        """Answer the requests there are, in this thread."""
+        desk = self._desk([kind for lane in LANES for kind in lane])
+        try:
+            return desk.work_off()
+        finally:
+            desk.close()
 
     def check(self) -> None:
         """What must be right before anything runs."""
@@ -80,7 +90,18 @@ class Runner:
             signal.signal(number, lambda *_: self.stopping.set())
 
     def _listen_and_tick(self) -> None:
-        with self.connections.open_listener() as listener, self.connections.open_warehouse("manager") as conn:
+        try:
+            self._tick_until_stopped()
+        except VitrinaError as error:
+            log.warning("tick failed, trying again", error=str(error))
+            self.stopping.wait(self.settings.poll_seconds)
+
+    def _tick_until_stopped(self) -> None:
+        with (
+            translated(),
+            self.connections.open_listener() as listener,
+            self.connections.open_warehouse("manager") as conn,
+        ):
             listener.execute("LISTEN vitrina_wake")
             manager = self._manager(conn)
             log.info("runner ready", runner=self.identity.name, slots=self.settings.slots)
@@ -100,24 +121,47 @@ class Runner:
             if self.stopping.is_set() or any(listener.notifies(timeout=0.25, stop_after=1)):
                 return
 
+    def _threads(self) -> list[Thread]:
+        """The slots, and a lane for each sort of request."""
+        slots, lanes = self._wakes[: self.settings.slots], self._wakes[self.settings.slots :]
+        return [
+            *(Thread(target=self._slot, args=(wake,), name=f"slot {n}") for n, wake in enumerate(slots)),
+            *(
+                Thread(target=self._lane, args=pair, name=f"requests {pair[1][0]}")
+                for pair in zip(lanes, LANES, strict=True)
+            ),
+        ]
+
     def _slot(self, wake: Event) -> None:
         dispatcher = self._dispatcher()
+        self._whenever(wake, lambda: work_off(dispatcher, self.stopping))
+        dispatcher.close()
+
+    def _lane(self, wake: Event, kinds: Sequence[str]) -> None:
+        desk = self._desk(kinds)
+        self._whenever(wake, desk.work_off)
+        desk.close()
+
+    def _whenever(self, wake: Event, work: Callable[[], object]) -> None:
+        """Work when woken, until the runner stops; a failure ends this turn only."""
         while not self.stopping.is_set():
             wake.wait()
             wake.clear()
             try:
-                work_off(dispatcher, self.stopping)
+                work()
             except DatabaseLost as error:
                 log.warning("database lost during a run", error=str(error))
             except Exception:
                 log.exception("a slot failed; it goes on")
-        dispatcher.close()
+
+    def _desk(self, kinds: Sequence[str]) -> RequestDesk:
+        return RequestDesk(self.connections, self.identity, self.heartbeat, self.stopping, kinds)
 
     def _dispatcher(self) -> PipelineDispatcher:
         return PipelineDispatcher(self.connections, self.identity, self.heartbeat, self.stopping)
 
     def _manager(self, conn: Connection) -> PipelineManager:
-        return PipelineManager(conn, self.settings.event_days * 86400)
+        return PipelineManager(conn, self.settings.event_days * 86400, self.settings.max_crashes)
 
     @contextmanager
     def _beating(self) -> Iterator[None]:

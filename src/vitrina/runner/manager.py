@@ -8,10 +8,11 @@ import structlog
 from psycopg import sql
 
 from vitrina.adapters.stage import SCHEMA
-from vitrina.domain.errors import ConfigError, DatabaseLost, VitrinaError
+from vitrina.domain.errors import ConfigError, DatabaseLost, RetryableError, VitrinaError
 from vitrina.domain.schedule import next_due
 from vitrina.meta.db import Connection, fetch_all, queries, translated
 from vitrina.meta.repos.pipelines import PipelineRepo
+from vitrina.meta.repos.requests import RequestRepo
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.runner.dispatcher import PipelineDispatcher
 
@@ -25,9 +26,12 @@ class PipelineManager:
 
     conn: Connection
     event_seconds: float
+    max_crashes: int = 3
 
     def tick(self) -> None:
-        """Give every scheduled pipeline its next due time, by the database's clock."""
+        """Give every scheduled pipeline its next due time, by the database's clock; fail requests that kill runners."""
+        for request_id in RequestRepo(self.conn).bury(self.max_crashes):
+            log.error("request given up", request=str(request_id))
         pipelines = PipelineRepo(self.conn)
         for row in pipelines.unplanned():
             try:
@@ -38,11 +42,21 @@ class PipelineManager:
             pipelines.schedule(row["id"], row["schedule_interval"], due)
 
     def tidy(self) -> None:
-        """Forget old events, and drop scratch tables that no run holds."""
+        """Forget old events and answers, and drop scratch tables that nobody holds."""
         RunRepo(self.conn).prune_events(self.event_seconds)
+        RequestRepo(self.conn).prune(self.event_seconds)
         for row in fetch_all(self.conn, RUNNERS["orphaned_stages"]):
-            with translated():
-                self.conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(SCHEMA, row["relname"])))
+            try:
+                self._drop_stage(row["relname"])
+            except (RetryableError, ConfigError) as error:
+                log.warning("scratch table kept", table=row["relname"], reason=str(error))
+
+    def _drop_stage(self, name: str) -> None:
+        """With the lease or the request locked: whoever claims it now makes its tables only after this has ended."""
+        with translated(), self.conn.transaction():
+            self.conn.execute("SET LOCAL lock_timeout = '1s'")
+            if not self.conn.execute(RUNNERS["holder_of_stage"], {"name": name}).fetchone():
+                self.conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(SCHEMA, name)))
 
 
 def work_off(dispatcher: PipelineDispatcher, stopping: Event, only: UUID | None = None) -> int:

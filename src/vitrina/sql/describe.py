@@ -9,7 +9,9 @@ from psycopg.pq import ExecStatus
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection, fetch_all, translated
 
-FIRST_USER_OID = 16_384  # below it: types that every server has, with the same binary form
+OURS = "vitrina_"  # begins the names of columns that Vitrina adds to scratch tables
+FIRST_USER_OID = 16_384  # below it: types that every server has, with the same binary form,
+OBJECT = "reg"  # except regclass and the like, whose binary form is a number that means nothing elsewhere
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,8 @@ def _columns(conn: Connection, described: Sequence[tuple[str, int, int]]) -> lis
         " FROM unnest(%s::oid[], %s::int[]) WITH ORDINALITY AS t (oid, mod, n) ORDER BY n",
         [[oid for _, oid, _ in described], [mod for _, _, mod in described]],
     )
-    return [
-        Column(name, row["type"], oid < FIRST_USER_OID) for (name, oid, _), row in zip(described, rows, strict=True)
-    ]
+    typed = [(name, oid, row["type"]) for (name, oid, _), row in zip(described, rows, strict=True)]
+    return [Column(name, type_, oid < FIRST_USER_OID and not type_.startswith(OBJECT)) for name, oid, type_ in typed]
 
 
 def _check_names(columns: Iterable[Column]) -> None:
@@ -69,6 +70,8 @@ def _check_names(columns: Iterable[Column]) -> None:
     for column in columns:
         if column.name == "?column?":
             raise ConfigError("a column of the query has no name", "give it one with AS")
+        if column.name.startswith(OURS):
+            raise ConfigError(f"column {column.name} of the query has a name of Vitrina's own", "rename it with AS")
         if column.name in seen:
             raise ConfigError(f"the query gives column {column.name!r} twice", "give them different names with AS")
         seen.add(column.name)

@@ -10,7 +10,7 @@ from vitrina.adapters.filling import copy_across
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Step, StepResult, execute, fetch
 from vitrina.adapters.stage import KeySegment
-from vitrina.adapters.writers.converge import duplicates, key_arrays, reader_scope
+from vitrina.adapters.writers.converge import key_arrays, reader_scope
 from vitrina.domain.errors import FatalError
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
@@ -36,11 +36,10 @@ class Comparison:
             if self.found:
                 yield self._apply_all
             return
-        size = self.job.batch_size
-        for start in range(0, self.upserts, size):
-            yield partial(self._upsert, start, min(start + size, self.upserts))
-        for start in range(self.upserts, self.found, size):
-            yield partial(self._delete, start, min(start + size, self.found))
+        for start, end in self.job.slices(0, self.upserts):
+            yield partial(self._upsert, start, end)
+        for start, end in self.job.slices(self.upserts, self.found):
+            yield partial(self._delete, start, end)
 
     def _find(self, conn: Connection) -> StepResult:
         """One read-only comparison, of which only keys are kept."""
@@ -48,7 +47,8 @@ class Comparison:
         if self.work.staged:
             self._compare_here(conn)
         else:
-            copy_across(self.job.reader, self.work.statements.compare(self.work.query.source), self.keys, conn)
+            query = sql.SQL("({})").format(self.work.query.whole())
+            copy_across(self.job.reader, self.work.statements.compare(query), self.keys, conn)
         self.found = self.keys.settle(conn)
         counts = self._tally(conn)
         self._check_keys(conn, counts)
@@ -83,16 +83,15 @@ class Comparison:
 
     def _check_keys(self, conn: Connection, counts: dict[str, int]) -> None:
         """Every key once, and none NULL. Duplicates among rows that do not differ show in the count alone."""
-        self.work.refuse_null_keys(conn, self.keys)
-        self.work.refuse_duplicates(execute(conn, duplicates(self.keys.identifier, self.work.mart.key)).fetchall())
+        self.work.refuse_null_keys(conn, self.keys.identifier)
+        duplicates = self.work.statements.duplicates
+        self.work.refuse_duplicates(execute(conn, duplicates(self.keys.identifier)).fetchall())
         if self.work.staged_rows not in (None, counts["read"]):
-            text = duplicates(self.work.stage.identifier, self.work.mart.key)
-            self.work.refuse_duplicates(execute(conn, text).fetchall())
+            self.work.refuse_duplicates(execute(conn, duplicates(self.work.stage.identifier)).fetchall())
         elif not self.work.staged and not is_unique_by_grouping(self.work.query.select, self.work.mart.key):
             text = sql.SQL("SELECT count(*) AS n FROM {} AS q").format(self.work.query.source)
             if self.job.reader.fetch(text)[0]["n"] != counts["read"]:
-                text = duplicates(self.work.query.source, self.work.mart.key)
-                self.work.refuse_duplicates(self.job.reader.fetch(text))
+                self.work.refuse_duplicates(self.job.reader.fetch(duplicates(self.work.query.source)))
 
     def _guard_deletes(self, counts: dict[str, int]) -> None:
         """Deletes are counted before anything is written."""

@@ -41,7 +41,7 @@ class FullMode:
             return "rows go through Python"
         if self.job.plan.publish == "atomic":
             return "publish is atomic"
-        return "" if self.work.mart.pushable else "the mart compares keys in its own way"
+        return "" if self.work.mart.pushable else "the mart's key has another type or a collation of its own"
 
     def _clean_up(self, conn: Connection) -> StepResult:
         self.work.clean_up(conn)

@@ -30,6 +30,11 @@ def take_horizon(conn: Connection, margin: timedelta) -> Horizon:
     assert row is not None
     if row["blind"]:
         raise ConfigError(*_blind("another session's transaction is hidden from it"))
+    if row["untracked"]:
+        raise ConfigError(
+            f"track_activities is off in a session of {row['untracked']}, so its transactions cannot be seen",
+            "turn it on for that role",
+        )
     prepared = fetch_one(conn, SQL["prepared"])
     if prepared:
         return Horizon(None, row["now"], prepared)

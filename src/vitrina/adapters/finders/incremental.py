@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+import psycopg
 from psycopg import sql
 
 from vitrina.adapters.filling import copy_across, write_rows
 from vitrina.adapters.finders.horizon import SQL as HORIZON
 from vitrina.adapters.finders.horizon import Horizon, take_horizon
 from vitrina.adapters.finders.work import Work
-from vitrina.adapters.job import Job, Step, StepResult, fetch
+from vitrina.adapters.job import Job, Step, StepResult, execute, fetch
 from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.transformers import Transformer
 from vitrina.adapters.writers.converge import Window, reader_scope
@@ -37,7 +38,8 @@ class IncrementalMode:
         """Prepare the mart, fix the window, then batch after batch until it is empty."""
         self._check_cursor()
         yield self._prepare
-        yield self._open_window
+        opened = self._find_window()  # between two steps: their transactions would hold the horizon back
+        yield lambda _: opened
         while self.window is not None:
             yield self._batch
         yield self._clean_up
@@ -60,8 +62,8 @@ class IncrementalMode:
 
     # ── the window ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _open_window(self, _: Connection) -> StepResult:
-        self._refuse_null_cursors()
+    def _find_window(self) -> StepResult:
+        self._refuse_nulls()
         bound, inclusive, horizon = self._bound()
         after = (self.position["value"], self.position["id"]) if "value" in self.position else None
         self.window = Window(after, bound, inclusive) if bound is not None else None
@@ -71,15 +73,15 @@ class IncrementalMode:
             fields["held_by"] = horizon.holder
         return StepResult("window", position=self.position, fields=fields)
 
-    def _refuse_null_cursors(self) -> None:
-        nulls = sql.SQL(" OR ").join(sql.SQL("q.{} IS NULL").format(sql.Identifier(name)) for name in self.cursor)
-        shown = [*self.work.mart.key, *(name for name in self.cursor if name not in self.work.mart.key)]
-        names = sql.SQL(", ").join(sql.SQL("q.{}").format(sql.Identifier(name)) for name in shown)
+    def _refuse_nulls(self) -> None:
+        shown = list(dict.fromkeys([*self.work.mart.key, *self.cursor]))
+        nulls = sql.SQL(" OR ").join(sql.SQL("q.{} IS NULL").format(sql.Identifier(name)) for name in shown)
+        names = sql.SQL(", ").join(sql.SQL("q.{0}::text AS {0}").format(sql.Identifier(name)) for name in shown)
         text = sql.SQL("SELECT {} FROM {} AS q WHERE {} LIMIT 1").format(names, self.work.query.source, nulls)
         for row in self.job.reader.fetch(text):
             named = ", ".join(f"{name} = {row[name]}" for name in shown)
             raise ConfigError(
-                f"the query gives a row with NULL in its cursor: {named}",
+                f"the query gives a row with NULL in its key or cursor: {named}",
                 "filter it out, or choose another column",
             )
 
@@ -109,21 +111,21 @@ class IncrementalMode:
         What is not final yet is kept in the position, for the next run to try.
         """
         margin = self.job.limits.horizon_margin.total_seconds()
-        candidate = self._candidate()
+        candidate, kept = self._candidate(), self.position.pop("candidate", None)
         deadline = time.monotonic() + 2 * margin + 0.5
         while True:
             horizon = self._horizon()
-            if horizon.at is not None and horizon.at > datetime.fromisoformat(candidate["seen_at"]):
+            if _is_final(candidate, horizon):
                 return candidate["bound"], horizon
-            kept = self.position.get("candidate")
-            if kept and horizon.at is not None and horizon.at > datetime.fromisoformat(kept["seen_at"]):
-                self.position["candidate"] = candidate
-                return kept["bound"], horizon
             if time.monotonic() > deadline:
-                self.position.setdefault("candidate", candidate)
-                return self.position.get("bound"), horizon
+                break
             self.job.check()
             time.sleep(0.02)  # until the margin has passed, or the transactions that were open have ended
+        if kept and _is_final(kept, horizon):
+            self.position["candidate"] = candidate
+            return kept["bound"], horizon
+        self.position["candidate"] = kept or candidate
+        return self.position.get("bound"), horizon
 
     def _candidate(self) -> dict[str, Any]:
         name = sql.Identifier(self.cursor[0])
@@ -151,7 +153,7 @@ class IncrementalMode:
         """One statement: read as the reader, compare, write."""
         text = self.work.query.after_cursor(self.cursor, window, self.job.batch_size).as_string(conn)
         scope = reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2")
-        return fetch(conn, self.work.statements.upsert(scope, self.cursor), [window.args, text])
+        return self._upsert(conn, scope, [window.args, text])
 
     def _through(self, conn: Connection, window: Window) -> dict[str, Any]:
         """From another server: into the stage as bytes, then converge from it."""
@@ -160,7 +162,15 @@ class IncrementalMode:
             return self._transformed(conn, window, self.job.transformer)
         query = self.work.query.with_args(window.args).after_cursor(self.cursor, window, self.job.batch_size)
         copy_across(self.job.reader, query, self.work.stage, conn)
-        return fetch(conn, self.work.statements.upsert(self.work.stage.identifier, self.cursor))
+        return self._upsert(conn, self.work.stage.identifier, [])
+
+    def _upsert(self, conn: Connection, scope: sql.Composable, params: list[Any]) -> dict[str, Any]:
+        try:
+            with conn.transaction():
+                return fetch(conn, self.work.statements.upsert(scope, self.cursor), params)
+        except psycopg.errors.CardinalityViolation:
+            self.work.refuse_duplicates(execute(conn, self.work.statements.duplicates(scope), params).fetchall())
+            raise
 
     def _transformed(self, conn: Connection, window: Window, transformer: Transformer) -> dict[str, Any]:
         """Through the transforms. The cursor comes from the rows that were read, never from transformed ones."""
@@ -191,6 +201,10 @@ class IncrementalMode:
     def _clean_up(self, conn: Connection) -> StepResult:
         self.work.clean_up(conn)
         return StepResult("finished", position=self.position)
+
+
+def _is_final(candidate: dict[str, Any], horizon: Horizon) -> bool:
+    return horizon.at is not None and horizon.at > datetime.fromisoformat(candidate["seen_at"])
 
 
 def _with_position(query: sql.Composable, cursor: tuple[str, str]) -> sql.Composed:

@@ -8,10 +8,11 @@ import psycopg
 from psycopg import sql
 
 from vitrina.adapters.filling import copy_across
+from vitrina.adapters.finders.comparison import Comparison
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Step, StepResult, execute
 from vitrina.adapters.stage import KeySegment
-from vitrina.adapters.writers.converge import duplicates, reader_scope
+from vitrina.adapters.writers.converge import reader_scope
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
@@ -31,12 +32,22 @@ class Load:
             if self.too_dear:
                 yield partial(self.work.fill, why=self.too_dear)
         if self.work.staged_rows is not None:
-            size = self.work.staged_rows if self.job.plan.publish == "atomic" else self.job.batch_size
-            for start in range(0, self.work.staged_rows, max(size, 1)):
-                yield partial(self._load_slice, start, min(start + size, self.work.staged_rows))
+            yield from self._slices(self.work.staged_rows)
         else:
-            for number in range(self.bound_count + 1):
-                yield partial(self._load_range, number)
+            yield from self._ranges(self.job.batch_size)
+
+    def _slices(self, rows: int) -> Iterator[Step]:
+        atomic = self.job.plan.publish == "atomic"
+        for start, end in [(0, rows)] * bool(rows) if atomic else self.job.slices(0, rows):
+            yield partial(self._load_slice, start, end)
+
+    def _ranges(self, size: int) -> Iterator[Step]:
+        """The bounds are of one size; when another is asked for meanwhile, the rest is found by comparing."""
+        for number in range(self.bound_count + 1):
+            if self.job.batch_size != size:
+                yield from Comparison(self.work).steps()
+                return
+            yield partial(self._load_range, number)
 
     def _find_bounds(self, conn: Connection) -> StepResult:
         columns = {c.name: c for c in self.job.columns}
@@ -44,7 +55,7 @@ class Load:
         self.bounds.create(conn)
         copy_across(self.job.reader, self.work.query.bounds(self.job.batch_size), self.bounds, conn)
         self.bound_count = self.bounds.settle(conn)
-        self.work.refuse_null_keys(conn, self.bounds)
+        self.work.refuse_null_keys(conn, self.bounds.identifier)
         self.too_dear = self._too_dear(conn)
         batches = self.bound_count + 1
         read = "staged" if self.too_dear else "by key range"
@@ -94,5 +105,5 @@ class Load:
         detail = error.diag.message_detail or ""
         if self.work.staged:
             return ConfigError(f"the query gives a key twice: {detail}", "make the key unique in the query")
-        self.work.refuse_duplicates(self.job.reader.fetch(duplicates(self.work.query.source, self.work.mart.key)))
+        self.work.refuse_duplicates(self.job.reader.fetch(self.work.statements.duplicates(self.work.query.source)))
         return RetryableError(f"somebody else wrote to {self.job.plan.target}: {detail}")

@@ -40,16 +40,9 @@ class Work:
     @classmethod
     def prepare(cls, job: Job, conn: Connection) -> "Work":
         """Create or check the mart. A cursor that an existing mart does not have is read and not written."""
-        plan = job.plan
-        mart, ddl = prepare_mart(
-            conn,
-            plan.target,
-            job.output,
-            key=plan.key,
-            on_drift=plan.on_drift,
-            unwritten=plan.cursor or (),
-            written_before=job.written_before,
-        )
+        mart, ddl = prepare_mart(conn, job.wanted)
+        if job.transformer:
+            job.transformer = job.transformer.with_key(mart.key, job.columns)
         return cls(job, mart, ddl)
 
     @property
@@ -67,13 +60,15 @@ class Work:
         else:
             read = copy_across(self.job.reader, ordered, self.stage, conn)
         self.staged_rows = self.stage.settle(conn)
+        self.refuse_null_keys(conn, self.stage.identifier)
         return StepResult("staged", Counts(read=read), {"phase": "stage"}, {"rows": self.staged_rows, "why": why})
 
     def is_dear(self, one_batch: sql.Composable, args: list[str | None], batches: int) -> str:
         """Why reading the query batch by batch would cost too much; empty when it does not."""
         by_batch, _ = self.job.reader.cost(one_batch, args)
         whole, rows = self.job.reader.cost(self.query.whole())
-        if by_batch * batches <= LENIENCY * (whole + rows * STAGED_ROW_COST):
+        staged = min(rows, batches * self.job.batch_size)  # the planner may think of far more rows than there are
+        if by_batch * batches <= LENIENCY * (whole + staged * STAGED_ROW_COST):
             return ""
         return (
             f"the key cannot be pushed into the query: {batches} batches at cost {by_batch:,.0f} "
@@ -84,11 +79,12 @@ class Work:
         """The key columns of an alias, in order."""
         return sql.SQL(", ").join(sql.SQL("{}.{}").format(sql.SQL(alias), sql.Identifier(k)) for k in self.mart.key)
 
-    def refuse_null_keys(self, conn: Connection, segment: KeySegment) -> None:
+    def refuse_null_keys(self, conn: Connection, table: sql.Identifier) -> None:
         """A ConfigError that shows the row."""
-        nulls = sql.SQL(" OR ").join(sql.SQL("{} IS NULL").format(c.identifier) for c in segment.columns)
-        text = sql.SQL("SELECT * FROM {} WHERE {} LIMIT 1").format(segment.identifier, nulls)
-        for row in execute(conn, text).fetchall():
+        keys = [sql.Identifier(name) for name in self.mart.key]
+        nulls = sql.SQL(" OR ").join(sql.SQL("{} IS NULL").format(key) for key in keys)
+        shown = sql.SQL(", ").join(sql.SQL("{0}::text AS {0}").format(key) for key in keys)
+        for row in execute(conn, sql.SQL("SELECT {} FROM {} WHERE {} LIMIT 1").format(shown, table, nulls)).fetchall():
             raise ConfigError(
                 f"the query gives a row with NULL in its key: {self._named(row)}",
                 "filter it out, or choose another key",

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import errors, sql
 from psycopg.adapt import Loader
+from psycopg.pq import ExecStatus
 from psycopg.rows import dict_row
 
+from vitrina.adapters.documents import JsonLoader
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection, transaction, translated
 from vitrina.sql.describe import Column, describe
@@ -36,27 +39,38 @@ class PostgresReader:
         with self._reading():
             return describe(self.conn, select)
 
-    def cost(self, query: sql.Composable, args: Sequence[str | None] = ()) -> tuple[float, float]:
-        """What the planner thinks a query costs, and how many rows it gives."""
+    def within(self, seconds: float) -> "PostgresReader":
+        """The same reader, with less patience."""
+        return replace(self, settings={**self.settings, "statement_timeout": f"{int(seconds * 1000)}ms"})
+
+    def plan(self, query: sql.Composable, args: Sequence[str | None] = ()) -> dict[str, Any]:
+        """The planner's plan of a query."""
         text = (sql.SQL("EXPLAIN (FORMAT JSON) ") + query).as_bytes(self.conn)
         with self._reading():
             row = self._execute(text, args).fetchone()
-            assert row is not None
-        plan = row["QUERY PLAN"][0]["Plan"]
+        assert row is not None
+        plan: dict[str, Any] = row["QUERY PLAN"][0]["Plan"]
+        return plan
+
+    def cost(self, query: sql.Composable, args: Sequence[str | None] = ()) -> tuple[float, float]:
+        """What the planner thinks a query costs, and how many rows it gives."""
+        plan = self.plan(query, args)
         return plan["Total Cost"], plan["Plan Rows"]
 
     @contextmanager
     def copy_out(self, query: sql.Composable, copy_format: str) -> Iterator[psycopg.Copy]:
         """The result of a query as COPY blocks."""
         command = sql.SQL("COPY ({}\n) TO STDOUT (FORMAT {})").format(query, sql.SQL(copy_format))
-        with self._reading(), self.conn.cursor().copy(command) as copy:
-            yield copy
+        with self._reading():
+            self._refuse_several(command)
+            with self.conn.cursor().copy(command) as copy:
+                yield copy
 
     def batches(self, query: sql.Composable, size: int) -> Iterator[list[Row]]:
         """A query's rows for Python, `size` at a time, through a server-side cursor; $1 is an empty array."""
         with self._reading(), _python_forms():
             cursor = psycopg.RawServerCursor(self.conn, "vitrina_rows", row_factory=dict_row)
-            cursor.adapters.register_loader("interval", TextLoader)
+            _register_loaders(cursor)
             with cursor:
                 cursor.execute(query.as_bytes(self.conn), [[]])
                 while rows := cursor.fetchmany(size):
@@ -70,13 +84,25 @@ class PostgresReader:
     def _execute(self, query: bytes, args: Sequence[str | None]) -> psycopg.RawCursor[Row]:
         # Parameters, or binary results, mean the extended protocol, which takes one statement only.
         cursor = psycopg.RawCursor(self.conn, row_factory=dict_row)
-        cursor.adapters.register_loader("interval", TextLoader)
+        _register_loaders(cursor)
         return cursor.execute(query, [list(args)] if args else None, binary=not args)
+
+    def _refuse_several(self, command: sql.Composed) -> None:
+        """COPY goes by the simple protocol, which would run several statements; preparing it takes one only."""
+        result = self.conn.pgconn.prepare(b"", command.as_bytes(self.conn))
+        if result.status != ExecStatus.COMMAND_OK:
+            raise errors.error_from_result(result)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
         with translated(), transaction(self.conn, self.settings, read_only=True):
             yield
+
+
+def _register_loaders(cursor: psycopg.Cursor[Row] | psycopg.ServerCursor[Row]) -> None:
+    cursor.adapters.register_loader("interval", TextLoader)
+    for type_ in ("json", "jsonb"):
+        cursor.adapters.register_loader(type_, JsonLoader)
 
 
 @contextmanager

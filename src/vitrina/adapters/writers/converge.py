@@ -50,8 +50,12 @@ class QueryText:
         return replace(self, args=sql.SQL("{}::text[]").format(sql.Literal(list(args))))
 
     def whole(self, columns: Sequence[Column] | None = None) -> sql.Composed:
-        """All of it."""
-        return sql.SQL("SELECT {} FROM {} AS q").format(_names("q", columns or self.columns), self.source)
+        """All of it, in the described types: a domain is described as its base type."""
+        values = [
+            sql.SQL("{}::{} AS {}").format(_column("q", c.name), c.sql_type, c.identifier)
+            for c in columns or self.columns
+        ]
+        return sql.SQL("SELECT {} FROM {} AS q").format(COMMA.join(values), self.source)
 
     def by_keys(self) -> sql.Composed:
         """The rows whose key is in the arrays ($1)[1], ($1)[2], …
@@ -96,11 +100,12 @@ class QueryText:
     def bounds(self, every: int) -> sql.Composed:
         """Each `every`-th key in order: where the batches of a load end. Rows with a NULL in the key come too."""
         keys = [sql.SQL("q.{}").format(sql.Identifier(name)) for name in self.key]
-        numbered = sql.SQL("SELECT {keys}, row_number() OVER (ORDER BY {keys}) AS n FROM {source} AS q").format(
+        numbered = sql.SQL("SELECT {keys}, row_number() OVER (ORDER BY {keys}) AS vitrina_n FROM {source} AS q").format(
             keys=COMMA.join(keys), source=self.source
         )
         nulls = sql.SQL(" OR ").join(sql.SQL("n.{} IS NULL").format(sql.Identifier(name)) for name in self.key)
-        return sql.SQL("SELECT 'b'::\"char\", {} FROM ({}) AS n WHERE n.n % {} = 0 OR {} ORDER BY n.n").format(
+        text = "SELECT 'b'::\"char\", {} FROM ({}) AS n WHERE n.vitrina_n % {} = 0 OR {} ORDER BY n.vitrina_n"
+        return sql.SQL(text).format(
             COMMA.join(sql.SQL("n.{}").format(sql.Identifier(name)) for name in self.key),
             numbered,
             sql.Literal(every),
@@ -226,6 +231,14 @@ class MartSql:
         """The staged rows whose key is in a slice of a segment."""
         return sql.SQL("({})").format(self.joined(stage.identifier, segment.slice()))
 
+    def duplicates(self, scope: sql.Composable) -> sql.Composed:
+        """A few keys, as text, that the scope gives more than once as the mart sees them."""
+        keys = [_column("d", name) for name in self.mart.key]
+        shown = [sql.SQL("{}::text").format(key) for key in keys]
+        text = "SELECT {} FROM (SELECT {} FROM {} AS t) AS d GROUP BY {} HAVING count(*) > 1 LIMIT 3"
+        casts = self._casts("t", only=self.mart.key)
+        return sql.SQL(text).format(COMMA.join(shown), COMMA.join(casts), scope, COMMA.join(keys))
+
     def count(self) -> sql.Composed:
         """How many rows the mart has."""
         return sql.SQL("SELECT count(*) AS rows FROM {}").format(self.mart.identifier)
@@ -287,12 +300,6 @@ def key_arrays(segment: KeySegment) -> sql.Composed:
     """The keys of a slice of a segment, as the argument of the reader function: an array of array literals."""
     arrays = COMMA.join(sql.SQL("array_agg(k.{})::text").format(c.identifier) for c in segment.columns)
     return sql.SQL("(SELECT ARRAY[{}] FROM {} AS k)").format(arrays, segment.slice())
-
-
-def duplicates(scope: sql.Composable, key: Sequence[str]) -> sql.Composed:
-    """A few keys that the scope gives more than once."""
-    keys = COMMA.join(_column("t", name) for name in key)
-    return sql.SQL("SELECT {0} FROM {1} AS t GROUP BY {0} HAVING count(*) > 1 LIMIT 3").format(keys, scope)
 
 
 def _riders(cursor: tuple[str, str]) -> list[sql.Composed]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from psycopg import sql
 
@@ -54,46 +54,66 @@ class Mart:
         """
         mart_type = self.types[column]
         if mart_type != query_type:
-            value = sql.SQL("CAST({} AS {})").format(value, sql.SQL(VARYING.sub(r"\1", mart_type)))
+            value = sql.SQL("CAST({} AS {})").format(value, sql.SQL(_plain(mart_type)))
         collation = self.collations.get(column)
         if collation and column in self.key:
             value = sql.SQL("({} COLLATE {})").format(value, sql.SQL(collation))
         return value
 
 
-def prepare_mart(
-    conn: Connection,
-    target: str,
-    columns: Sequence[Column],
-    *,
-    key: Sequence[str],
-    on_drift: str,
-    unwritten: Sequence[str] = (),
-    written_before: Mapping[str, str] | None = None,
-) -> tuple[Mart, list[str]]:
-    """The mart, created or extended if need be, and the statements that did it. Runs inside a fenced step.
+@dataclass(frozen=True)
+class Wanted:
+    """What a pipeline wants of its mart."""
 
-    `unwritten`: columns that an existing mart may lack (the cursor). `written_before`: columns of earlier runs.
-    """
-    schema, table = split_table(target)
-    found = inspect(conn, schema, table)
-    ddl: list[sql.Composed] = []
-    if not found:
-        ddl.append(_create_table(schema, table, columns, _required_key(target, key, columns)))
-    else:
-        ddl += _settle_drift(target, columns, found, on_drift, unwritten, written_before or {})
+    target: str
+    columns: Sequence[Column]
+    key: Sequence[str]
+    on_drift: str
+    unwritten: Sequence[str] = ()  # columns that an existing mart may lack: the cursor
+    written_before: Mapping[str, str] = field(default_factory=dict)  # columns of earlier runs, and their types
+
+
+def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
+    """The mart, created or extended if need be, and the statements that did it. Runs inside a fenced step."""
+    schema, table = split_table(wanted.target)
+    _check_types(conn, wanted.columns)
+    ddl = _missing_ddl(wanted, inspect(conn, schema, table))
     with translated():
         for statement in ddl:
             conn.execute(statement)
-    if ddl:
-        found = inspect(conn, schema, table)
-    return _fit(conn, schema, table, columns, found, key), [statement.as_string(conn) for statement in ddl]
+    return _fit(conn, wanted, inspect(conn, schema, table)), [statement.as_string(conn) for statement in ddl]
+
+
+def check_mart(conn: Connection, wanted: Wanted) -> list[str]:
+    """The statements that `prepare_mart` would run; nothing is changed. A ConfigError if the mart does not fit."""
+    _check_types(conn, wanted.columns)
+    found = inspect(conn, *split_table(wanted.target))
+    ddl = _missing_ddl(wanted, found)
+    if not ddl:
+        _fit(conn, wanted, found)
+    return [statement.as_string(conn) for statement in ddl]
 
 
 def inspect(conn: Connection, schema: str, table: str) -> dict[str, MartColumn]:
     """The columns of a table, by name; empty when there is none."""
     rows = fetch_all(conn, SQL["columns"], {"schema": schema, "table": table})
     return {row["name"]: MartColumn(**row) for row in rows}
+
+
+def _check_types(conn: Connection, columns: Sequence[Column]) -> None:
+    for column in columns:
+        if not column.builtin and not _fits(conn, column.type, column.type):
+            raise ConfigError(
+                f"column {column.name} is of type {column.type}, which the warehouse does not have",
+                f"create it there, or cast it in the query: CAST({column.name} AS text)",
+            )
+
+
+def _missing_ddl(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.Composed]:
+    if found:
+        return _settle_drift(wanted, found)
+    key = _required_key(wanted.target, wanted.key, wanted.columns)
+    return [_create_table(*split_table(wanted.target), wanted.columns, key)]
 
 
 def _required_key(target: str, key: Sequence[str], columns: Sequence[Column]) -> Sequence[str]:
@@ -118,18 +138,13 @@ def _create_table(schema: str, table: str, columns: Sequence[Column], key: Seque
     return sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(schema, table), sql.SQL(", ").join(definitions))
 
 
-def _settle_drift(
-    target: str,
-    columns: Sequence[Column],
-    found: Mapping[str, MartColumn],
-    on_drift: str,
-    unwritten: Sequence[str],
-    before: Mapping[str, str],
-) -> list[sql.Composed]:
+def _settle_drift(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.Composed]:
+    target, columns, before = wanted.target, wanted.columns, wanted.written_before
     names = {c.name for c in columns}
-    missing = [c for c in columns if c.name not in found and c.name not in unwritten]
+    missing = [c for c in columns if c.name not in found and c.name not in wanted.unwritten]
     gone = sorted(name for name in before if name not in names and name in found)
-    retyped = [c for c in columns if c.name in before and before[c.name] != c.type and found[c.name].type != c.type]
+    kept = [c for c in columns if c.name in before and c.name in found]
+    retyped = [c for c in kept if c.type not in (before[c.name], found[c.name].type)]
     if gone:
         drop = ", ".join(f"DROP COLUMN {name}" for name in gone)
         raise ConfigError(
@@ -142,7 +157,7 @@ def _settle_drift(
             f"drift: the query changed the type of {said}; {target} has {found[retyped[0].name].type}",
             f"cast it back in the query, or ALTER TABLE {target} ALTER COLUMN {retyped[0].name} TYPE {retyped[0].type}",
         )
-    if missing and on_drift != "add":
+    if missing and wanted.on_drift != "add":
         raise ConfigError(
             f"drift: {target} has no column {', '.join(c.name for c in missing)}",
             f"set on_drift: add, or ALTER TABLE {target} ADD COLUMN {missing[0].name} {missing[0].type}",
@@ -151,16 +166,11 @@ def _settle_drift(
     return [add.format(sql.Identifier(*split_table(target)), c.identifier, c.sql_type) for c in missing]
 
 
-def _fit(
-    conn: Connection,
-    schema: str,
-    table: str,
-    columns: Sequence[Column],
-    found: Mapping[str, MartColumn],
-    key: Sequence[str],
-) -> Mart:
+def _fit(conn: Connection, wanted: Wanted, found: Mapping[str, MartColumn]) -> Mart:
+    schema, table = split_table(wanted.target)
+    columns = wanted.columns
     unique = fetch_all(conn, SQL["unique_keys"], {"schema": schema, "table": table})
-    key = key or next((row["columns"] for row in unique if row["primary"]), [])
+    key = wanted.key or next((row["columns"] for row in unique if row["primary"]), [])
     where = f"{schema}.{table}"
     if not key:
         raise ConfigError(f"{where} has no primary key and the pipeline names no key", "set key: [column, …]")
@@ -181,8 +191,18 @@ def _fit(
         {name: column.type for name, column in found.items()},
         {name: column.collation for name, column in found.items()},
         stamped=stamp is not None and STAMP not in {c.name for c in columns} and not stamp.generated,
-        pushable=all(found[k].deterministic and not found[k].type.endswith("[]") for k in key),
+        pushable=all(_is_pushable(c.type, found[c.name]) for c in written if c.name in key),
     )
+
+
+def _is_pushable(query_type: str, column: MartColumn) -> bool:
+    """Whether a key found in the mart can be looked up in the query: the same values, compared in the same way."""
+    same = query_type == column.type or {_plain(query_type), _plain(column.type)} == {"text", "character varying"}
+    return same and column.deterministic and not column.type.endswith("[]")
+
+
+def _plain(type_: str) -> str:
+    return VARYING.sub(r"\1", type_)
 
 
 def _check_columns(conn: Connection, where: str, written: Sequence[Column], found: Mapping[str, MartColumn]) -> None:
@@ -203,7 +223,7 @@ def _check_columns(conn: Connection, where: str, written: Sequence[Column], foun
 
 
 def _fits(conn: Connection, query_type: str, mart_type: str) -> bool:
-    if FIXED_LENGTH.match(mart_type):
+    if FIXED_LENGTH.match(mart_type) and query_type != mart_type:
         return False
-    row = fetch_all(conn, SQL["can_assign"], {"from": query_type, "to": mart_type})[0]
-    return bool(row["yes"])
+    rows = fetch_all(conn, SQL["can_assign"], {"from": query_type, "to": mart_type})
+    return any(row["yes"] for row in rows)  # no row: only the source has such a type

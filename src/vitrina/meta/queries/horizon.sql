@@ -8,12 +8,13 @@ SELECT pg_is_in_recovery() AS standby, current_setting('track_activities')::bool
 WITH open AS (
     SELECT a.pid, a.usename, a.application_name, a.client_addr::text, a.state, a.xact_start,
            a.backend_xid IS NOT NULL AS wrote, left(a.query, 80) AS query,
-           a.query = '<insufficient privilege>' AS hidden
+           a.query = '<insufficient privilege>' AS hidden, a.state = 'disabled' AS untracked
     FROM pg_stat_activity a
     WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.usename IS DISTINCT FROM 'vitrina_reader'
 )
-SELECT clock_timestamp() AS now, least(statement_timestamp(), min(xact_start)) AS at, coalesce(bool_or(hidden), false) AS blind,
-       (SELECT to_jsonb(o) - 'hidden' || jsonb_build_object('age_seconds',
+SELECT clock_timestamp() AS now, least(statement_timestamp(), min(xact_start)) AS at,
+       coalesce(bool_or(hidden), false) AS blind, min(usename) FILTER (WHERE untracked) AS untracked,
+       (SELECT to_jsonb(o) - 'hidden' - 'untracked' || jsonb_build_object('age_seconds',
                round(extract(epoch FROM clock_timestamp() - o.xact_start)::numeric, 1))
         FROM open o WHERE o.xact_start IS NOT NULL ORDER BY o.xact_start LIMIT 1) AS holder
 FROM open
@@ -24,9 +25,11 @@ FROM pg_prepared_xacts WHERE database = current_database() ORDER BY prepared LIM
 
 -- name: naive_bound
 -- A moment as a time without zone. Which zone the application stamps in is not known: the earlier of UTC and the
--- server's own is safe for both.
-SELECT least(%(at)s::timestamptz AT TIME ZONE 'UTC', %(at)s::timestamptz AT TIME ZONE s.reset_val)::text AS bound
-FROM pg_settings s WHERE s.name = 'TimeZone'
+-- server's own is safe for both. Where the server's clock is about to be set back, the hour that comes twice is not
+-- final before it has come twice.
+SELECT least(at AT TIME ZONE 'UTC', at AT TIME ZONE zone, (at + later) AT TIME ZONE zone - later)::text AS bound
+FROM (SELECT %(at)s::timestamptz AS at, s.reset_val AS zone, interval '3 hours' AS later
+      FROM pg_settings s WHERE s.name = 'TimeZone') AS t
 
 -- name: clock
 SELECT clock_timestamp() AS now

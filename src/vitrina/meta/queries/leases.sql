@@ -3,7 +3,7 @@
 -- name: claim
 -- The oldest due pipeline, if any; zero rows: nothing is due, or others took it. Opens the run.
 WITH due AS (
-    SELECT p.id, p.status, p.due_at, p.run_options, p.version
+    SELECT p.id, p.name, p.status, p.due_at, p.run_options, p.version
     FROM etl.etl_pipelines p
     WHERE p.enabled AND p.due_at IS NOT NULL AND p.status IN ('RUN_REQUESTED', 'IDLE') AND p.due_at <= now()
       AND (%(only)s::uuid IS NULL OR p.id = %(only)s)
@@ -38,11 +38,13 @@ WITH due AS (
     FROM run JOIN held USING (pipeline_id) WHERE s.pipeline_id = run.pipeline_id
     RETURNING s.pipeline_id, s.epoch, s.seq, s.checkpoint, s.config_hash, s.columns
 )
-SELECT p.id AS pipeline_id, p.name, due.version, run.id AS run_id, run.options, run.attempt,
-       fenced.epoch, fenced.seq, fenced.checkpoint, fenced.config_hash, fenced.columns,
-       etl.pipeline_config(p) AS config
+SELECT due.id AS pipeline_id, due.name, due.version, run.id AS run_id, run.options, run.attempt,
+       fenced.epoch, fenced.seq, fenced.checkpoint, fenced.config_hash, fenced.columns
 FROM fenced JOIN run USING (pipeline_id) JOIN due ON due.id = fenced.pipeline_id
-JOIN etl.etl_pipelines p ON p.id = fenced.pipeline_id
+
+-- name: claimed_config
+-- In a statement of its own: one that locks a row just edited sees the new row, and around it the old tables.
+SELECT config FROM etl.etl_config_versions WHERE pipeline_id = %(pipeline_id)s AND version = %(version)s
 
 -- name: expired
 -- Leases whose holder has gone silent, with the session it wrote through.
@@ -99,12 +101,12 @@ FROM fenced JOIN run USING (pipeline_id) JOIN etl.etl_pipelines p ON p.id = fenc
 
 -- name: bury
 -- The holder is silent and nobody goes on: a pause was asked for, the pipeline is disabled, or it has killed its
--- runner too often. Zero rows: it renewed, finished, or another runner was first.
+-- runner too often. Zero rows: it renewed, finished, was changed meanwhile, or another runner was first.
 WITH dead AS (
     SELECT p.id, p.status, l.run_id
     FROM etl.etl_pipelines p JOIN etl.etl_leases l ON l.pipeline_id = p.id
     WHERE p.id = %(pipeline_id)s AND p.status IN ('RUNNING', 'PAUSE_REQUESTED')
-      AND l.owner = %(owner_before)s AND l.expires_at <= clock_timestamp()
+      AND p.status = %(status_before)s AND p.enabled = %(enabled_before)s AND l.owner = %(owner_before)s AND l.expires_at <= clock_timestamp()
     FOR UPDATE OF p, l SKIP LOCKED
 ), moved AS (
     UPDATE etl.etl_pipelines p
@@ -134,9 +136,17 @@ WHERE l.pipeline_id = %(pipeline_id)s AND l.owner = %(owner)s AND l.run_id = %(r
 RETURNING l.pipeline_id
 
 -- name: renew
--- The heartbeat. A lease that is not in the answer is lost.
-UPDATE etl.etl_leases l
-SET expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
-FROM etl.etl_pipelines p
-WHERE p.id = l.pipeline_id AND l.owner = %(owner)s AND l.run_id = ANY (%(run_ids)s) AND l.expires_at > clock_timestamp()
-RETURNING l.run_id, p.status
+-- The heartbeat. A lease that is not in the answer is lost. One that somebody keeps locked is passed over, so that the
+-- others are still renewed; it is ours until it expires.
+WITH mine AS (
+    SELECT l.pipeline_id, l.run_id FROM etl.etl_leases l
+    WHERE l.owner = %(owner)s AND l.run_id = ANY (%(run_ids)s) AND l.expires_at > clock_timestamp()
+), free AS (
+    SELECT l.pipeline_id FROM etl.etl_leases l
+    WHERE l.owner = %(owner)s AND l.run_id = ANY (%(run_ids)s) AND l.expires_at > clock_timestamp()
+    FOR UPDATE SKIP LOCKED
+), renewed AS (
+    UPDATE etl.etl_leases l SET expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
+    FROM free WHERE l.pipeline_id = free.pipeline_id
+)
+SELECT mine.run_id, p.status FROM mine JOIN etl.etl_pipelines p ON p.id = mine.pipeline_id

@@ -28,5 +28,6 @@ ORDER BY i.indisprimary DESC
 -- Whether a value of one type may be stored in a column of another without an explicit cast.
 SELECT f.oid = t.oid OR t.typcategory = 'S' OR EXISTS (
            SELECT FROM pg_cast c WHERE c.castsource = f.oid AND c.casttarget = t.oid AND c.castcontext IN ('i', 'a')) AS yes
-FROM pg_type f, pg_type t
-WHERE f.oid = to_regtype(%(from)s) AND t.oid = to_regtype(%(to)s)
+FROM pg_type f, pg_type d
+JOIN pg_type t ON t.oid = CASE WHEN d.typbasetype = 0 THEN d.oid ELSE d.typbasetype END  -- a domain takes what its base does
+WHERE f.oid = to_regtype(%(from)s) AND d.oid = to_regtype(%(to)s)

@@ -12,10 +12,11 @@ INSERT INTO etl.etl_pipeline_tasks (pipeline_id, order_index, task_type, body, t
 VALUES (%(pipeline_id)s, %(order_index)s, %(task_type)s, %(body)s, %(target_table)s)
 
 -- name: find
--- By uuid or by name.
+-- By uuid or by name; a uuid wins over a name that looks like one.
 SELECT p.id, p.name, p.status, p.enabled, p.version, p.due_at, p.effective_target, etl.pipeline_config(p) AS config
 FROM etl.etl_pipelines p
-WHERE p.id::text = %(which)s OR p.name = %(which)s
+WHERE p.id::text = lower(%(which)s) OR p.name = %(which)s
+ORDER BY p.id::text = lower(%(which)s) DESC
 
 -- name: list
 SELECT p.id, p.name, p.status, p.enabled, p.version, p.due_at, p.effective_target, etl.pipeline_config(p) AS config
@@ -26,7 +27,7 @@ ORDER BY p.name
 -- Zero rows: it does not exist, is disabled, or has been requested or started already.
 UPDATE etl.etl_pipelines
 SET status = CASE status WHEN 'PAUSE_REQUESTED' THEN 'RUNNING' ELSE 'RUN_REQUESTED' END,
-    run_options = %(options)s
+    run_options = CASE status WHEN 'PAUSE_REQUESTED' THEN run_options ELSE %(options)s END
 WHERE id = %(id)s AND enabled AND status IN ('IDLE', 'FAILED', 'PAUSED', 'PAUSE_REQUESTED')
 RETURNING status
 
@@ -44,6 +45,7 @@ FROM etl.etl_pipelines
 WHERE enabled AND due_at IS NULL AND status = 'IDLE' AND schedule_interval IS NOT NULL
 
 -- name: schedule
--- Zero rows: somebody planned or moved it meanwhile.
+-- Zero rows: somebody planned or moved it meanwhile, or has even run it at that time.
 UPDATE etl.etl_pipelines SET due_at = %(due_at)s
 WHERE id = %(id)s AND enabled AND due_at IS NULL AND status = 'IDLE' AND schedule_interval = %(schedule_interval)s
+  AND (last_due_at IS NULL OR last_due_at < %(due_at)s)

@@ -7,8 +7,32 @@ ON CONFLICT (id) DO UPDATE SET seen_at = now(), busy = excluded.busy
 DELETE FROM etl.etl_runners WHERE id = %(id)s OR seen_at < now() - interval '1 day'
 
 -- name: orphaned_stages
--- Scratch tables whose pipeline no longer exists or is held by nobody.
+-- Scratch tables whose pipeline no longer exists or is held by nobody, and which serve no request that is alive.
 SELECT c.relname
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'etl_stage'
 WHERE c.relkind = 'r' AND NOT EXISTS (
     SELECT FROM etl.etl_leases l WHERE l.owner IS NOT NULL AND replace(l.pipeline_id::text, '-', '') = right(c.relname, 32))
+  AND NOT EXISTS (
+    SELECT FROM etl.etl_requests r
+    WHERE r.status = 'RUNNING' AND r.expires_at > clock_timestamp()
+      AND replace(r.id::text, '-', '') = right(c.relname, 32))
+
+-- name: holder_of_stage
+-- Locks the lease, or the request; zero rows: nobody holds it, or the pipeline or the request is gone.
+WITH lease AS (
+    SELECT l.owner FROM etl.etl_leases l
+    WHERE l.pipeline_id = right(%(name)s, 32)::uuid FOR UPDATE
+), request AS (
+    SELECT r.owner, r.expires_at > clock_timestamp() AS alive FROM etl.etl_requests r
+    WHERE r.id = right(%(name)s, 32)::uuid FOR UPDATE
+)
+SELECT owner FROM lease WHERE owner IS NOT NULL UNION ALL SELECT owner FROM request WHERE alive
+
+-- name: any
+-- Does the meta-store answer?
+SELECT EXISTS (SELECT FROM etl.etl_runners) AS yes
+
+-- name: list
+SELECT id, name, version, slots, busy, started_at, seen_at,
+       seen_at > now() - make_interval(secs => %(seconds)s) AS alive
+FROM etl.etl_runners ORDER BY name, started_at

@@ -31,7 +31,9 @@ SET rows_read = rows_read + %(read)s, rows_written = rows_written + %(written)s,
 WHERE id = %(run_id)s
 
 -- name: log
-INSERT INTO etl.etl_run_events (run_id, level, event, fields) VALUES (%(run_id)s, %(level)s, %(event)s, %(fields)s)
+-- Zero rows: the run is gone, with its pipeline; the fence will say so.
+INSERT INTO etl.etl_run_events (run_id, level, event, fields)
+SELECT r.id, %(level)s, %(event)s, %(fields)s FROM etl.etl_runs r WHERE r.id = %(run_id)s
 
 -- name: prune_events
 DELETE FROM etl.etl_run_events
@@ -44,3 +46,13 @@ WHERE r.pipeline_id = %(pipeline_id)s ORDER BY r.id DESC LIMIT %(limit)s
 
 -- name: get
 SELECT r.*, p.name FROM etl.etl_runs r JOIN etl.etl_pipelines p ON p.id = r.pipeline_id WHERE r.id = %(run_id)s
+
+-- name: page
+-- Newest first; keyset by id.
+SELECT r.*, p.name FROM etl.etl_runs r JOIN etl.etl_pipelines p ON p.id = r.pipeline_id
+WHERE r.pipeline_id = %(pipeline_id)s AND (%(before)s::bigint IS NULL OR r.id < %(before)s)
+ORDER BY r.id DESC LIMIT %(limit)s
+
+-- name: events
+SELECT e.id, e.at, e.level, e.event, e.fields FROM etl.etl_run_events e
+WHERE e.run_id = %(run_id)s AND e.id > %(after)s ORDER BY e.id LIMIT %(limit)s

@@ -1,16 +1,27 @@
+-- name: approach_fence
+-- From here to COMMIT a stalled session is ended by the server, so that it cannot keep the state row locked.
+SELECT set_config('idle_in_transaction_session_timeout', %(timeout)s, true)
+
 -- name: fence
--- The last statement before a batch's COMMIT. Zero rows: the lease is lost, roll back and stop.
+-- The last statement before a batch's COMMIT. Zero rows: the lease is lost, roll back and stop. Tells what was asked
+-- of the run meanwhile.
 UPDATE etl.etl_state
 SET seq = seq + 1, checkpoint = %(checkpoint)s, last_processed_value = %(value)s, last_processed_id = %(id)s,
     columns = %(columns)s, config_hash = %(config_hash)s, updated_at = clock_timestamp()
 WHERE pipeline_id = %(pipeline_id)s AND epoch = %(epoch)s AND seq = %(seq)s
-RETURNING (SELECT p.status FROM etl.etl_pipelines p WHERE p.id = pipeline_id) AS status
+RETURNING (SELECT p.status FROM etl.etl_pipelines p WHERE p.id = pipeline_id) AS status,
+          (SELECT p.reload_version FROM etl.etl_pipelines p WHERE p.id = pipeline_id) AS reload_version
+
+-- name: config
+-- The configuration at some version.
+SELECT config FROM etl.etl_config_versions WHERE pipeline_id = %(pipeline_id)s AND version = %(version)s
 
 -- name: get
 SELECT * FROM etl.etl_state WHERE pipeline_id = %(pipeline_id)s
 
 -- name: leave
--- End of a claim: succeed, pause, fail or hand back, by `moves` from the present status. Zero rows: the lease is lost.
+-- End of a claim: succeed, pause, fail or hand back, by `moves` from the present status. What goes on keeps its
+-- options, except that it restarts only once. Zero rows: the lease is lost.
 WITH held AS (
     SELECT p.id, p.status AS old_status, l.run_id
     FROM etl.etl_pipelines p JOIN etl.etl_leases l ON l.pipeline_id = p.id
@@ -24,8 +35,11 @@ WITH held AS (
     FROM held WHERE l.pipeline_id = held.id
     RETURNING l.pipeline_id
 ), moved AS (
-    UPDATE etl.etl_pipelines p SET status = %(moves)s::jsonb ->> held.old_status
-    FROM held JOIN released ON released.pipeline_id = held.id
+    UPDATE etl.etl_pipelines p
+    SET status = %(moves)s::jsonb ->> held.old_status,
+        run_options = CASE %(moves)s::jsonb ->> held.old_status
+                          WHEN 'RUN_REQUESTED' THEN r.options - 'restart' ELSE p.run_options END
+    FROM held JOIN released ON released.pipeline_id = held.id JOIN etl.etl_runs r ON r.id = held.run_id
     WHERE p.id = held.id
     RETURNING p.id, p.status
 ), closed AS (

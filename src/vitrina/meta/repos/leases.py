@@ -19,6 +19,11 @@ STATE = queries("state")
 ERROR_LENGTH = 4_000
 
 
+def storable(error: str) -> str:
+    """An error's text as Postgres can keep it, whatever it quotes: not too long, no NUL, no half characters."""
+    return error[:ERROR_LENGTH].replace("\0", "\\0").encode(errors="backslashreplace").decode()[:ERROR_LENGTH]
+
+
 @dataclass(frozen=True)
 class Claim:
     """A pipeline in our hands: its configuration as claimed, and where the fence stands."""
@@ -33,7 +38,7 @@ class Claim:
     seq: int
     checkpoint: dict[str, Any] | None
     config_hash: str | None
-    columns: dict[str, str] | None
+    columns: dict[str, Any] | None
     config: dict[str, Any]
 
     @classmethod
@@ -54,8 +59,10 @@ class LeaseRepo:
 
     def claim(self, only: UUID | None = None) -> Claim | None:
         """The oldest due pipeline; None when nothing is due."""
-        row = fetch_one(self.conn, SQL["claim"], self._params(only=only))
-        return Claim.from_row(row) if row else None
+        with translated(), self.conn.transaction():
+            row = self.conn.execute(SQL["claim"], self._params(only=only)).fetchone()
+            config = self.conn.execute(SQL["claimed_config"], row).fetchone() if row else None
+        return Claim.from_row(row | config) if row and config else None
 
     def expired(self, only: UUID | None = None) -> list[DictRow]:
         """Leases whose holder has gone silent."""
@@ -80,7 +87,8 @@ class LeaseRepo:
 
     def bury(self, dead: Mapping[str, Any], reason: str) -> bool:
         """Nobody goes on with it; False if it renewed or another runner was first."""
-        params = {"pipeline_id": dead["pipeline_id"], "owner_before": dead["owner"], "reason": reason}
+        params = {f"{name}_before": dead[name] for name in ("owner", "status", "enabled")}
+        params |= {"pipeline_id": dead["pipeline_id"], "reason": reason}
         return fetch_one(self.conn, SQL["bury"], params) is not None
 
     def enter(self, claim: Claim, conn: Connection) -> None:
@@ -96,7 +104,7 @@ class LeaseRepo:
     def begin_attempt(self, claim: Claim, error: str) -> Claim:
         """Close the attempt that failed and open the next, under the same claim."""
         with translated(), self.conn.transaction():
-            params = self._of(claim) | {"error": error[:ERROR_LENGTH]}
+            params = self._of(claim) | {"error": storable(error)}
             found = self.conn.execute(RUNS["begin_attempt"], params).fetchone()
             if found is None:
                 raise LeaseLost(f"the lease on {claim.name!r} is lost")
@@ -128,7 +136,7 @@ class LeaseRepo:
         params = self._of(claim) | {
             "moves": Jsonb(TRANSITIONS[transition]),
             "run_status": run_status,
-            "error": error[:ERROR_LENGTH] if error else None,
+            "error": storable(error) if error else None,
         }
         if fetch_one(self.conn, STATE["leave"], params) is None:
             raise LeaseLost(f"the lease on {claim.name!r} is lost")

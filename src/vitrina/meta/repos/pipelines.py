@@ -1,10 +1,13 @@
 """Pipelines: stored, found, asked to run or to rest, planned."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
 
+from psycopg import errors
 from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
@@ -45,8 +48,8 @@ class PipelineRepo:
     conn: Connection
 
     def add(self, pipeline: Pipeline) -> None:
-        """Store a new pipeline with its tasks."""
-        with translated(), self.conn.transaction():
+        """Store a new pipeline with its tasks; a ConfigError if its name or target is another's."""
+        with translated(), _taken(), self.conn.transaction():
             self.conn.execute(SQL["add"], pipeline.model_dump(exclude={"tasks"}) | {"key": list(pipeline.key)})
             for task in pipeline.tasks:
                 self.conn.execute(SQL["add_task"], task.model_dump() | {"pipeline_id": pipeline.id})
@@ -81,3 +84,11 @@ class PipelineRepo:
             self.conn.execute(
                 SQL["schedule"], {"id": pipeline_id, "schedule_interval": schedule_interval, "due_at": due_at}
             )
+
+
+@contextmanager
+def _taken() -> Iterator[None]:
+    try:
+        yield
+    except errors.UniqueViolation as error:
+        raise ConfigError(f"another pipeline has this already: {error.diag.message_detail}") from error

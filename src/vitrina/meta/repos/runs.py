@@ -42,3 +42,11 @@ class RunRepo:
     def get(self, run_id: int) -> DictRow | None:
         """One run."""
         return fetch_one(self.conn, SQL["get"], {"run_id": run_id})
+
+    def page(self, pipeline_id: UUID, limit: int, before: int | None) -> list[DictRow]:
+        """Runs older than `before`, newest first."""
+        return fetch_all(self.conn, SQL["page"], {"pipeline_id": pipeline_id, "limit": limit, "before": before})
+
+    def events(self, run_id: int, after: int, limit: int) -> list[DictRow]:
+        """What a run said after an event, in order."""
+        return fetch_all(self.conn, SQL["events"], {"run_id": run_id, "after": after, "limit": limit})

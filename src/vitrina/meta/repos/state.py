@@ -19,7 +19,7 @@ class Checkpoint:
     """What a committed batch leaves behind for the next, in this run or another."""
 
     position: dict[str, Any] | None
-    columns: dict[str, str] | None
+    columns: dict[str, Any]
     config_hash: str | None
 
     @property
@@ -34,12 +34,20 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class Fenced:
+    """What was asked of the run meanwhile: a pause shows in the status, a reload names the version to take."""
+
+    status: Status
+    reload_version: int | None
+
+
+@dataclass(frozen=True)
 class StateRepo:
     """Table `etl_state`."""
 
     conn: Connection
 
-    def fence(self, pipeline_id: UUID, epoch: int, seq: int, checkpoint: Checkpoint) -> Status:
+    def fence(self, pipeline_id: UUID, epoch: int, seq: int, checkpoint: Checkpoint) -> Fenced:
         """Move the checkpoint if the lease is still ours; the last statement before COMMIT."""
         params = {
             "pipeline_id": pipeline_id,
@@ -48,13 +56,18 @@ class StateRepo:
             "checkpoint": Jsonb(checkpoint.position) if checkpoint.position is not None else None,
             "value": checkpoint.value,
             "id": checkpoint.id,
-            "columns": Jsonb(checkpoint.columns) if checkpoint.columns is not None else None,
+            "columns": Jsonb(checkpoint.columns),
             "config_hash": checkpoint.config_hash,
         }
         row = fetch_one(self.conn, SQL["fence"], params)
         if row is None:
             raise LeaseLost("another runner has taken over, or the pipeline is gone: nothing of this batch is kept")
-        return Status(row["status"])
+        return Fenced(Status(row["status"]), row["reload_version"])
+
+    def config(self, pipeline_id: UUID, version: int) -> dict[str, Any]:
+        """The configuration at some version."""
+        row = fetch_one(self.conn, SQL["config"], {"pipeline_id": pipeline_id, "version": version})
+        return dict(row["config"]) if row else {}
 
     def get(self, pipeline_id: UUID) -> DictRow | None:
         """The whole row."""

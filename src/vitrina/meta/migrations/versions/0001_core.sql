@@ -33,7 +33,8 @@ CREATE TABLE etl.etl_pipelines (
     -- moved by the transitions of domain/lifecycle.py
     status             text NOT NULL DEFAULT 'IDLE' CHECK (status IN
                            ('IDLE', 'RUN_REQUESTED', 'RUNNING', 'PAUSE_REQUESTED', 'PAUSED', 'FAILED')),
-    run_options        jsonb NOT NULL DEFAULT '{}',   -- of the run that is requested
+    run_options        jsonb NOT NULL DEFAULT '{}'    -- of the run that is requested
+                           CHECK (jsonb_typeof(run_options) = 'object' AND NOT run_options @? '$.* ? (@.type() != "boolean")'),
     due_at             timestamptz,                   -- RUN_REQUESTED: since when; IDLE: when next; otherwise nothing
     last_due_at        timestamptz                    -- the last scheduled time that was claimed
 );
@@ -68,7 +69,7 @@ CREATE TABLE etl.etl_state (
     checkpoint           jsonb,
     last_processed_value text,
     last_processed_id    text,
-    columns              jsonb,          -- name and type of each column last written: what drift is measured against
+    columns              jsonb,          -- the target, and the type of each column written: what drift is measured against
     config_hash          text,
     epoch                bigint NOT NULL DEFAULT 0,
     seq                  bigint NOT NULL DEFAULT 0,
@@ -133,19 +134,33 @@ CREATE TABLE etl.etl_runners (
     seen_at    timestamptz NOT NULL DEFAULT now()
 );
 
+-- Asked of runners, and no run: answered by whoever claims it, without touching the pipeline's status.
 CREATE TABLE etl.etl_requests (
     id          uuid PRIMARY KEY DEFAULT gen_random_uuid(),
-    pipeline_id uuid REFERENCES etl.etl_pipelines ON DELETE CASCADE,
-    kind        text NOT NULL CHECK (kind IN ('reconcile', 'repair', 'preview', 'sink_health')),
+    pipeline_id uuid REFERENCES etl.etl_pipelines ON DELETE CASCADE,   -- NULL: a configuration that is not saved
+    kind        text NOT NULL CHECK (kind IN ('reconcile', 'preview', 'sink_health')),
     params      jsonb NOT NULL DEFAULT '{}',
+    asked_by    text NOT NULL DEFAULT session_user,
     status      text NOT NULL DEFAULT 'REQUESTED' CHECK (status IN ('REQUESTED', 'RUNNING', 'DONE', 'FAILED')),
     owner       uuid,
+    runner      text,                            -- who has it, or had it last
+    attempt     integer NOT NULL DEFAULT 0,      -- how many runners have taken it
+    expires_at  timestamptz,
     result      jsonb,
     error       text,
-    created_at  timestamptz NOT NULL DEFAULT now(),
-    finished_at timestamptz
+    created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    started_at  timestamptz,
+    finished_at timestamptz,
+    CHECK (kind <> 'reconcile' OR pipeline_id IS NOT NULL),
+    CHECK ((status = 'RUNNING') = (owner IS NOT NULL)),
+    CHECK ((owner IS NULL) = (expires_at IS NULL)),
+    CHECK ((status IN ('DONE', 'FAILED')) = (finished_at IS NOT NULL)),
+    CHECK ((status = 'DONE') = (result IS NOT NULL)),
+    CHECK ((status = 'FAILED') = (error IS NOT NULL))
 );
-CREATE INDEX etl_requests_open ON etl.etl_requests (created_at) WHERE status = 'REQUESTED';
+CREATE INDEX etl_requests_open ON etl.etl_requests (created_at) WHERE status IN ('REQUESTED', 'RUNNING');
+CREATE INDEX etl_requests_latest ON etl.etl_requests (pipeline_id, kind, created_at DESC);
+CREATE INDEX etl_requests_by_age ON etl.etl_requests (finished_at);
 
 CREATE TABLE etl.etl_captures (
     source            text PRIMARY KEY,
@@ -302,11 +317,24 @@ CREATE TRIGGER pipeline_wakes AFTER INSERT OR UPDATE OF status, enabled, schedul
                                         OR new.status = 'IDLE' AND new.schedule_interval IS NOT NULL))
     EXECUTE FUNCTION etl.pipeline_wakes();
 
+CREATE FUNCTION etl.request_wakes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify('vitrina_wake', new.id::text);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER request_wakes AFTER INSERT OR UPDATE OF status ON etl.etl_requests
+    FOR EACH ROW WHEN (new.status = 'REQUESTED') EXECUTE FUNCTION etl.request_wakes();
+
 -- The user's SELECT inside a statement that writes: it runs with the rights of this function's owner, the reader.
--- STABLE: it sees the snapshot of the calling statement, and plpgsql lets it do nothing but read.
+-- STABLE: it sees the snapshot of the calling statement, and plpgsql lets it do nothing but read. The block has a
+-- handler so that it is a subtransaction: read-only for whatever the query calls, even with the rights of others,
+-- and over at its end.
 CREATE FUNCTION etl.read_as_reader(query text, args text[]) RETURNS SETOF record
     LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 BEGIN
+    PERFORM pg_catalog.set_config('transaction_read_only', 'on', true);
     RETURN QUERY EXECUTE query USING args;
+EXCEPTION WHEN SQLSTATE 'VITRA' THEN
+    RAISE;
 END $$;
 REVOKE ALL ON FUNCTION etl.read_as_reader(text, text[]) FROM PUBLIC;

@@ -1,0 +1,49 @@
+"""What answers a request that is no run: the plan it is about, its source, and a session in the warehouse."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import UUID
+
+from vitrina.adapters.job import Job, Limits
+from vitrina.adapters.planning import resolve_key
+from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.adapters.transformers import resolve_transformer
+from vitrina.domain.pipeline import Pipeline, Plan
+from vitrina.domain.run import RunOptions
+from vitrina.meta.db import Connection
+from vitrina.settings import Settings
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """One request in progress. Scratch tables are named after it, so a run of the same pipeline is not disturbed."""
+
+    id: UUID
+    pipeline: Pipeline
+    plan: Plan
+    reader: PostgresReader
+    conn: Connection
+    reading: dict[str, str]
+    writing: dict[str, str]
+    settings: Settings
+    running: bool  # the pipeline, when the request was claimed
+    check: Callable[[], None]  # raises when the request should be given up
+
+    def job(self) -> Job:
+        """The same as a run's, without a past and under the request's own name."""
+        plan, settings = self.plan, self.settings
+        columns = self.reader.describe(plan.select)
+        key = resolve_key(self.conn, plan)
+        return Job(
+            pipeline_id=self.id,
+            plan=plan,
+            reader=self.reader,
+            columns=tuple(columns),
+            transformer=resolve_transformer(plan.transforms, columns, key) if plan.transforms else None,
+            batch_size=self.pipeline.batch_size,
+            options=RunOptions(),
+            limits=Limits(settings.max_delete_share, settings.max_delete_rows, settings.horizon_margin),
+            position=None,
+            written_before={},
+            check=self.check,
+        )

@@ -1,0 +1,45 @@
+"""From a configuration to a plan that may be executed: whoever wrote it, it is checked again here."""
+
+from collections.abc import Sequence
+
+from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.adapters.writers.postgres import SQL as MARTS
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.pipeline import Pipeline, Plan, resolve
+from vitrina.domain.policy import is_index, require_allowed_target, split_table
+from vitrina.meta.db import Connection, fetch_all
+from vitrina.settings import Settings
+from vitrina.sql.guard import check_select
+from vitrina.sql.rules import Finding
+from vitrina.sql.vet import vet_select
+
+
+def check_plan(pipeline: Pipeline, settings: Settings, *, reads_only: bool = False) -> Plan:
+    """The plan, with the target allowed (unless nothing will be written) and the query guarded."""
+    plan = resolve(pipeline)
+    if not reads_only:
+        require_allowed_target(plan.target, settings.whitelist)
+    return plan.model_copy(update={"select": check_select(plan.select, settings.allowed_source_schemas)})
+
+
+def vet_plan(reader: PostgresReader, plan: Plan, settings: Settings) -> Sequence[Finding]:
+    """A ConfigError if the query calls what it may not, as its own server resolves it; else the warnings."""
+    vetted = vet_select(
+        reader.conn,
+        reader.settings,
+        plan.select,
+        schemas=settings.allowed_source_schemas,
+        functions=settings.allowed_functions,
+    )
+    return vetted.warnings
+
+
+def resolve_key(conn: Connection, plan: Plan) -> tuple[str, ...]:
+    """The key that the plan names, else the mart's primary key."""
+    if plan.key or is_index(plan.target):
+        return plan.key
+    schema, table = split_table(plan.target)
+    for row in fetch_all(conn, MARTS["unique_keys"], {"schema": schema, "table": table}):
+        if row["primary"]:
+            return tuple(row["columns"])
+    raise ConfigError("the pipeline names no key, and the mart has no primary key", "set key: [column, …]")

@@ -1,0 +1,111 @@
+"""The statements of a reconcile report: the same comparison as a full run's, summed up and shown instead of written."""
+
+from dataclasses import dataclass
+from typing import LiteralString
+
+from psycopg import sql
+
+from vitrina.adapters.writers.converge import AND, COMMA, MartSql, _column, _number, _positions
+
+SHOWN_LENGTH = 200  # characters of a value
+
+
+@dataclass(frozen=True)
+class ReportSql(MartSql):
+    """Statements over one mart that only read. Columns go by position, as in every comparison."""
+
+    def summary(self, scope: sql.Composable, control: str, *, as_text: bool) -> sql.Composed:
+        """Everything about both sides in one parallel read: how many rows, how many differ, ends of a column.
+
+        `joined` is how many rows of the mart found a partner: more than it has if the query gives a key twice.
+        """
+        ends = sql.SQL('{0}({1}.c{2}::text COLLATE "C")') if as_text else sql.SQL("{0}({1}.c{2})::text")
+        number = _number([c.name for c in self.mart.columns].index(control) + 1)
+        return sql.SQL(
+            """
+            SELECT now() AS taken_at, count(s.p) AS query_rows, count(m.p) AS joined,
+                   (SELECT count(*) FROM {mart}) AS mart_rows,
+                   count(*) FILTER (WHERE m.p IS NULL) AS missing,
+                   count(*) FILTER (WHERE s.p IS NULL) AS extra,
+                   count(*) FILTER (WHERE s.p AND m.p AND {differs}) AS different,
+                   {query_min} AS query_min, {query_max} AS query_max, {mart_min} AS mart_min, {mart_max} AS mart_max
+            FROM {pairs}
+            """
+        ).format(
+            mart=self.mart.identifier,
+            differs=self._images_differ(),
+            query_min=ends.format(sql.SQL("min"), sql.SQL("s"), number),
+            query_max=ends.format(sql.SQL("max"), sql.SQL("s"), number),
+            mart_min=ends.format(sql.SQL("min"), sql.SQL("m"), number),
+            mart_max=ends.format(sql.SQL("max"), sql.SQL("m"), number),
+            pairs=self._pairs(scope, self.mart.identifier),
+        )
+
+    def details(self, scope: sql.Composable, keys: sql.Composable, sample: int) -> sql.Composed:
+        """What still differs among `keys`: how many of each kind, and the first few with both values of each column."""
+        columns = range(1, len(self.mart.columns) + 1)
+        both = [sql.SQL("s.c{0} AS s{0}, m.c{0} AS m{0}").format(_number(i)) for i in columns]
+        return sql.SQL(
+            """
+            SELECT d.kind, d.total, ARRAY[{keys}] AS key, ARRAY[{differ}] AS differ,
+                   ARRAY[{query_values}] AS query_values, ARRAY[{mart_values}] AS mart_values
+            FROM (
+                SELECT f.*, row_number() OVER (PARTITION BY f.kind ORDER BY {order_keys}) AS n,
+                       count(*) OVER (PARTITION BY f.kind) AS total
+                FROM (
+                    SELECT CASE WHEN m.p IS NULL THEN 'missing' WHEN s.p IS NULL THEN 'extra'
+                                ELSE 'different' END AS kind, {both}, {order_values}
+                    FROM {pairs} WHERE m.p IS NULL OR s.p IS NULL OR {differs}
+                ) AS f
+            ) AS d
+            WHERE d.n <= {sample} ORDER BY d.kind, d.n
+            """
+        ).format(
+            keys=COMMA.join(_shown(_either("d.s{0}", "d.m{0}", i)) for i in self._key_positions()),
+            differ=COMMA.join(
+                sql.SQL("pg_catalog.record_image_ne(ROW(d.s{0}), ROW(d.m{0}))").format(_number(i)) for i in columns
+            ),
+            query_values=COMMA.join(_shown(_at("d.s{0}", i)) for i in columns),
+            mart_values=COMMA.join(_shown(_at("d.m{0}", i)) for i in columns),
+            order_keys=COMMA.join(_at("f.k{0}", i) for i in self._key_positions()),
+            order_values=COMMA.join(
+                sql.SQL("{} AS k{}").format(_either("s.c{0}", "m.c{0}", i), _number(i)) for i in self._key_positions()
+            ),
+            both=COMMA.join(both),
+            pairs=self._pairs(scope, sql.SQL("({})").format(self._mart_rows(keys))),
+            differs=self._images_differ(),
+            sample=sql.Literal(max(sample, 1)),  # one at least, or the totals would not be told
+        )
+
+    def _pairs(self, scope: sql.Composable, mart: sql.Composable) -> sql.Composed:
+        text = """(SELECT true AS p, {} FROM {} AS t) AS s
+                  FULL JOIN (SELECT true AS p, {} FROM {} AS t) AS m ON {}"""
+        same_key = AND.join(sql.SQL("s.c{0} = m.c{0}").format(_number(i)) for i in self._key_positions())
+        return sql.SQL(text).format(self._numbered(cast=True), scope, self._numbered(cast=False), mart, same_key)
+
+    def _images_differ(self) -> sql.Composed:
+        size = len(self.mart.columns)
+        images = (_positions("s", size), _positions("m", size))
+        return sql.SQL("pg_catalog.record_image_ne(ROW({}), ROW({}))").format(*images)
+
+    def _mart_rows(self, keys: sql.Composable) -> sql.Composed:
+        text = "SELECT r.* FROM {} AS r WHERE EXISTS (SELECT FROM {} AS k WHERE {})"
+        cast = [(name, self.mart.cast(name, _column("k", name), self.mart.types[name])) for name in self.mart.key]
+        same_key = AND.join(sql.SQL("{} = {}").format(_column("r", name), value) for name, value in cast)
+        return sql.SQL(text).format(self.mart.identifier, keys, same_key)
+
+
+def _at(text: LiteralString, position: int) -> sql.Composed:
+    return sql.SQL(text).format(_number(position))
+
+
+def _either(one: LiteralString, other: LiteralString, position: int) -> sql.Composed:
+    return sql.SQL("coalesce({}, {})").format(_at(one, position), _at(other, position))
+
+
+def _shown(value: sql.Composable) -> sql.Composed:
+    """A value exactly as Postgres writes it, cut and marked when it is long."""
+    text = """CASE WHEN num_nulls({0}) = 0 THEN left(format('%s', {0}), {1}) || CASE
+        WHEN length(format('%s', {0})) > {1} THEN format('… (%s characters)', length(format('%s', {0})))
+        ELSE '' END END"""
+    return sql.SQL(text).format(value, sql.Literal(SHOWN_LENGTH))

@@ -1,0 +1,274 @@
+"""What has to change so that the store has what the files say. Computed here, once, for `plan` and `apply`."""
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from uuid import UUID
+
+from vitrina.client import ClientError
+from vitrina.control.services.pipelines import EDITABLE_WHILE_RUNNING, RUNNING
+from vitrina.domain.errors import VitrinaError
+from vitrina.domain.pipeline import Pipeline, Plan, resolve
+from vitrina.files import Document, dump_yaml
+
+Json = dict[str, Any]
+WOULD_RUN = "would run: "
+NOT_COMPARED = {"id", "source_type"}
+
+
+@dataclass
+class Change:
+    """One pipeline to create, update or delete."""
+
+    action: Literal["create", "update", "delete"]
+    name: str
+    wanted: Pipeline | None = None
+    stored: Json | None = None
+    file: str = ""
+    fields: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    findings: list[Json] = field(default_factory=list)
+
+    @property
+    def matters(self) -> bool:
+        """Whether it touches what a run does, so that it has to be validated."""
+        return self.action == "create" or bool(self.fields.keys() - EDITABLE_WHILE_RUNNING)
+
+    @property
+    def errors(self) -> list[Json]:
+        """Why it cannot be done."""
+        return [finding for finding in self.findings if finding["level"] == "error"]
+
+    @property
+    def ddl(self) -> list[str]:
+        """What the next run will do to the target's definition."""
+        said = (finding["message"] for finding in self.findings)
+        return [message.removeprefix(WOULD_RUN) for message in said if message.startswith(WOULD_RUN)]
+
+    @property
+    def follows(self) -> str:
+        """What the next run makes of it; empty if just what it would have done anyway."""
+        if self.wanted is None:
+            return "its history goes; the mart stays as it is"
+        plan, before = _plan(self.wanted), _plan_of(self.stored)
+        if plan is None or (before and before.fingerprint == plan.fingerprint):
+            return ""
+        if any(statement.startswith("CREATE TABLE") for statement in self.ddl):
+            return f"a full load: the next run creates {plan.target} and loads it"
+        if plan.mode == "incremental":
+            return "a full load: there is no checkpoint for this query, so the next run reads all rows"
+        return f"a full comparison: the next run reads all rows, and writes where {plan.target} differs"
+
+    @property
+    def body(self) -> Json:
+        """What the API is sent."""
+        if self.action == "update":
+            return {name: new for name, (_, new) in self.fields.items()}
+        assert self.wanted is not None
+        given = self.wanted.model_dump(mode="json")
+        return given if "id" in self.wanted.model_fields_set else {k: v for k, v in given.items() if k != "id"}
+
+    def refuse(self, where: str, message: str, remedy: str = "") -> None:
+        """It cannot be done, and why."""
+        self.findings.append({"level": "error", "where": where, "message": message, "remedy": remedy})
+
+    def as_json(self) -> Json:
+        """For programs."""
+        return {
+            "action": self.action,
+            "name": self.name,
+            "id": self.stored["id"] if self.stored else None,
+            "file": self.file or None,
+            "fields": {name: {"old": old, "new": new} for name, (old, new) in self.fields.items()},
+            "ddl": self.ddl,
+            "follows": self.follows,
+            "findings": self.findings,
+        }
+
+
+@dataclass(frozen=True)
+class Changes:
+    """All of them, in an order in which none stands in another's way."""
+
+    changes: list[Change]
+    unchanged: list[str]
+    others: list[str]  # stored, not in the files, and kept
+
+    @property
+    def errors(self) -> list[Json]:
+        """Why it cannot be done."""
+        return [error for change in self.changes for error in change.errors]
+
+    def count(self, action: str) -> int:
+        """How many of a kind."""
+        return sum(change.action == action for change in self.changes)
+
+    def as_json(self) -> Json:
+        """For programs."""
+        return {
+            "changes": [change.as_json() for change in self.changes],
+            "unchanged": self.unchanged,
+            "not_in_files": self.others,
+        }
+
+
+def compare(documents: Sequence[Document], stored: Sequence[Json], *, prune: bool) -> Changes:
+    """The difference between files and store; every file is looked at before anything is refused."""
+    wanted = parse_all(documents)
+    by_id, by_name = {row["id"]: row for row in stored}, {row["name"]: row for row in stored}
+    changes, unchanged, seen = [], [], set()
+    for document, pipeline in wanted:
+        row = _match(document, pipeline, by_id, by_name)
+        change = _change(document, pipeline, row)
+        seen.add(row["id"] if row else "")
+        if change:
+            changes.append(change)
+        else:
+            unchanged.append(pipeline.name)
+    left = [row for row in stored if row["id"] not in seen]
+    deletes = [_deletion(row) for row in left] if prune else []
+    return Changes(_in_order(deletes, changes, stored), unchanged, [] if prune else [row["name"] for row in left])
+
+
+def parse_all(documents: Sequence[Document]) -> list[tuple[Document, Pipeline]]:
+    """Every document, or one error with all that is wrong."""
+    parsed, wrong = [], []
+    for document in documents:
+        try:
+            parsed.append((document, document.parse()))
+        except VitrinaError as error:
+            wrong.append(error.message)
+    wrong += _twice(parsed)
+    if wrong:
+        findings = [{"level": "error", "where": "files", "message": said, "remedy": ""} for said in wrong]
+        raise ClientError(wrong[0], findings=findings)
+    return parsed
+
+
+def text_diff(old: Any, new: Any) -> list[str]:
+    """Line by line, for what has lines; a single line otherwise."""
+    if not _has_lines(old) and not _has_lines(new):
+        return [f"{_shown(old)} → {_shown(new)}"]
+    lines = difflib.unified_diff(_lines(old), _lines(new), lineterm="", n=2)
+    return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+
+
+def target_of(pipeline: Pipeline) -> str | None:
+    """Where it writes."""
+    return (pipeline.tasks[-1].target_table if pipeline.tasks else None) or pipeline.target_table
+
+
+def _twice(parsed: Sequence[tuple[Document, Pipeline]]) -> Iterator[str]:
+    for what, value_of in (("name", lambda p: p.name), ("id", lambda p: str(p.id)), ("target", target_of)):
+        seen: dict[str, Document] = {}
+        for document, pipeline in parsed:
+            value = value_of(pipeline)
+            if not value:
+                continue
+            if value in seen:
+                yield f"two pipelines have the {what} {value!r}: in {seen[value].file} and in {document.file}"
+            seen[value] = document
+
+
+def _match(document: Document, pipeline: Pipeline, by_id: dict[str, Json], by_name: dict[str, Json]) -> Json | None:
+    if "id" not in pipeline.model_fields_set:
+        return by_name.get(pipeline.name)
+    found = by_id.get(str(pipeline.id))
+    if found is None and pipeline.name in by_name:
+        other = by_name[pipeline.name]["id"]
+        raise ClientError(
+            f"{document.file}: there is a pipeline {pipeline.name!r} with another id, {other}",
+            "take the id out of the file, or delete that pipeline first",
+        )
+    return found
+
+
+def _change(document: Document, pipeline: Pipeline, row: Json | None) -> Change | None:
+    if row is None:
+        return Change("create", pipeline.name, pipeline, file=str(document.file))
+    new = pipeline.model_copy(update={"id": UUID(row["id"])})
+    fields = dict(_differences(row["config"], pipeline.model_dump(mode="json")))
+    change = Change("update", row["name"], new, row, str(document.file), fields)
+    if row["status"] in RUNNING and change.matters:
+        locked = ", ".join(sorted(fields.keys() - EDITABLE_WHILE_RUNNING))
+        change.refuse("status", f"{locked} cannot be changed while it is {row['status']}", "pause it first")
+    return change if fields else None
+
+
+def _deletion(row: Json) -> Change:
+    change = Change("delete", row["name"], stored=row)
+    if row["status"] in RUNNING:
+        change.refuse("status", f"it cannot be deleted while it is {row['status']}", "pause it first")
+    return change
+
+
+def _differences(old: Json, new: Json) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    for name, value in new.items():
+        if name not in NOT_COMPARED and old.get(name) != value:
+            yield name, (old.get(name), value)
+
+
+def _in_order(deletes: list[Change], others: list[Change], stored: Sequence[Json]) -> list[Change]:
+    """Deletes first; then whatever finds its name and its target free."""
+    gone = {change.name for change in deletes}
+    held = {
+        claim: row["name"] for row in stored if row["name"] not in gone for claim in _claims(row["name"], row["target"])
+    }
+    ordered, waiting = list(deletes), list(others)
+    while waiting:
+        free = next((change for change in waiting if not _obstacles(change, held)), None)
+        if free is None:
+            for change in waiting:
+                for (what, value), holder in _obstacles(change, held):
+                    change.refuse(
+                        what, f"{value!r} is taken by pipeline {holder!r}", "choose another, or move that first"
+                    )
+            return ordered + waiting
+        waiting.remove(free)
+        ordered.append(free)
+        held = {claim: holder for claim, holder in held.items() if free.stored is None or holder != free.name}
+        assert free.wanted is not None
+        held |= dict.fromkeys(_claims(free.wanted.name, target_of(free.wanted)), free.wanted.name)
+    return ordered
+
+
+def _obstacles(change: Change, held: dict[tuple[str, str], str]) -> list[tuple[tuple[str, str], str]]:
+    assert change.wanted is not None
+    mine = change.name if change.stored else None
+    claims = _claims(change.wanted.name, target_of(change.wanted))
+    return [(claim, held[claim]) for claim in claims if held.get(claim, mine) != mine]
+
+
+def _claims(name: str, target: str | None) -> Iterable[tuple[str, str]]:
+    return [("name", name)] + ([("target_table", target)] if target else [])
+
+
+def _plan(pipeline: Pipeline) -> Plan | None:
+    try:
+        return resolve(pipeline)
+    except VitrinaError:
+        return None
+
+
+def _plan_of(stored: Json | None) -> Plan | None:
+    try:
+        return resolve(Pipeline.parse(stored["config"])) if stored else None
+    except VitrinaError:
+        return None
+
+
+def _has_lines(value: Any) -> bool:
+    is_nested = isinstance(value, list) and any(isinstance(item, dict) for item in value)
+    return is_nested or (isinstance(value, str) and "\n" in value)
+
+
+def _lines(value: Any) -> list[str]:
+    if value is None:
+        return []
+    return (value if isinstance(value, str) else dump_yaml(value)).splitlines()
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(str, value)) + "]"
+    return "(none)" if value in (None, "") else str(value)

@@ -1,0 +1,232 @@
+"""Pipelines as files: validate, plan, apply, export, schema."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from vitrina.cli.changes import Change, Changes, compare, parse_all, text_diff
+from vitrina.cli.output import (
+    Format,
+    Output,
+    Yes,
+    ask,
+    complete_names,
+    open_client,
+    say,
+    say_findings,
+    say_json,
+)
+from vitrina.client import Client, ClientError, pipeline_path
+from vitrina.domain.errors import VitrinaError
+from vitrina.files import SUFFIXES, Document, dump_pipeline, pipeline_schema, read_documents
+
+Json = dict[str, Any]
+Source = Annotated[Path, typer.Argument(metavar="FILE|FOLDER", help="YAML; of a folder all files.", exists=True)]
+Prune = Annotated[bool, typer.Option("--prune", help="Delete the pipelines that the files do not have.")]
+SIGNS = {"create": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}
+DONE = {"create": "created", "update": "updated", "delete": "deleted"}
+
+
+def validate(
+    what: Annotated[list[str], typer.Argument(metavar="FILE|FOLDER|NAME…", help="Files, or stored pipelines.")],
+    output: Output = Format.text,
+) -> None:
+    """Check pipelines against their sources and marts, in files or stored; exit 1 on errors."""
+    with open_client() as client:
+        results = [result for item in what for result in _validate(client, item)]
+    if output is Format.json:
+        say_json(results)
+    else:
+        for result in results:
+            say(
+                Text.assemble(f"{result['name']}: ", ("valid", "green") if result["valid"] else ("INVALID", "bold red"))
+            )
+            say_findings(result["findings"])
+    if not all(result["valid"] for result in results):
+        raise typer.Exit(1)
+
+
+def plan(source: Source, prune: Prune = False, output: Output = Format.text) -> None:
+    """Show what apply would change: fields, DDL, and whether a full load follows. Exit 0 either way."""
+    with open_client() as client:
+        changes = _changes(client, source, prune)
+    if output is Format.json:
+        say_json(changes.as_json())
+    else:
+        _show(changes)
+    _refuse_errors(changes)
+
+
+def apply(source: Source, yes: Yes = False, prune: Prune = False, output: Output = Format.text) -> None:
+    """Make the stored pipelines equal to the files: exactly what plan shows, all of it validated first."""
+    with open_client() as client:
+        changes = _changes(client, source, prune)
+        if output is Format.text:
+            _show(changes)
+        _refuse_errors(changes)
+        if changes.changes:
+            ask("Apply?", output, yes)
+        applied = _apply(client, changes, output)
+    if output is Format.json:
+        say_json(changes.as_json() | {"applied": applied})
+
+
+def export(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME…]", help="Default: all.", autocompletion=complete_names)
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", "-o", help="Write a file each here; default: all to stdout.")
+    ] = None,
+    output: Annotated[Format, typer.Option("--output", help="json: for programs.")] = Format.text,
+) -> None:
+    """Write stored pipelines as YAML that apply finds nothing to do with."""
+    with open_client() as client:
+        rows = [client.get(pipeline_path(name)) for name in names] if names else list(client.pipelines())
+    if folder:
+        written = [str(file) for file in _write(rows, folder)]
+        if output is Format.json:
+            say_json(written)
+        else:
+            say("\n".join(f"wrote {file}" for file in written))
+    elif output is Format.json:
+        say_json([row["config"] for row in rows])
+    else:
+        typer.echo("---\n".join(dump_pipeline(row["config"]) for row in rows), nl=False)
+
+
+def schema() -> None:
+    """Print the JSON Schema of a pipeline's YAML, for editors."""
+    say_json(pipeline_schema())
+
+
+# ── validate ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _validate(client: Client, item: str) -> list[Json]:
+    path = Path(item)
+    if path.exists() or path.suffix in SUFFIXES or "/" in item:
+        return [_validate_document(client, document) for document in _read(path)]
+    answer = client.post(pipeline_path(item, "validate"))
+    return [{"name": item, "file": None, **answer}]
+
+
+def _validate_document(client: Client, document: Document) -> Json:
+    known = {"name": document.name, "file": str(document.file)}
+    try:
+        answer: Json = client.post("/validate", document.parse().model_dump(mode="json"))
+        return known | answer
+    except VitrinaError as error:
+        if getattr(error, "status", 422) != 422:
+            raise
+        finding = {"level": "error", "where": "configuration", "message": error.message, "remedy": error.remedy}
+        return known | {"valid": False, "findings": [finding]}
+
+
+def _read(path: Path) -> list[Document]:
+    found = read_documents(path)
+    if not found:
+        raise ClientError(
+            f"there is no pipeline in {path}", "a file is called NAME.yaml and holds name, target_table, …"
+        )
+    return found
+
+
+# ── plan and apply ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _changes(client: Client, source: Path, prune: bool) -> Changes:
+    documents = _read(source)
+    parse_all(documents)
+    changes = compare(documents, list(client.pipelines()), prune=prune)
+    for change in changes.changes:
+        if change.wanted and change.matters and not change.errors:
+            answer = client.post("/validate", change.wanted.model_dump(mode="json"))
+            change.findings += answer["findings"]
+    return changes
+
+
+def _refuse_errors(changes: Changes) -> None:
+    if changes.errors:
+        wrong = sum(bool(change.errors) for change in changes.changes)
+        raise ClientError(f"{wrong} of {len(changes.changes)} changes cannot be made; nothing was done")
+
+
+def _apply(client: Client, changes: Changes, output: Format) -> list[str]:
+    applied: list[str] = []
+    for change in changes.changes:
+        try:
+            _apply_one(client, change)
+        except ClientError as error:
+            left = len(changes.changes) - len(applied)
+            error.message = f"{change.name}: {error.message} ({len(applied)} changes are made, {left} are not)"
+            raise
+        applied.append(change.name)
+        if output is Format.text:
+            say(f"{DONE[change.action]} {change.wanted.name if change.wanted else change.name}")
+    return applied
+
+
+def _apply_one(client: Client, change: Change) -> None:
+    if change.stored is None:
+        client.post("/pipelines", change.body)
+        return
+    path, version = pipeline_path(change.stored["id"]), change.stored["version"]
+    if change.action == "update":
+        client.patch(path, change.body, version)
+        return
+    if client.get(path)["version"] != version:
+        raise ClientError("it was changed meanwhile", "plan again")
+    client.delete(path)
+
+
+def _show(changes: Changes) -> None:
+    for change in changes.changes:
+        sign, style = SIGNS[change.action]
+        where = f"  ({change.file})" if change.file else ""
+        say(Text.assemble((f"{sign} {change.action} {change.name}", style), (where, "dim")))
+        for line in _details(change):
+            say(line)
+        say_findings([f for f in change.findings if f["level"] != "info"], indent="    ")
+    counts = ", ".join(f"{changes.count(action)} to {action}" for action in SIGNS)
+    if changes.changes:
+        say(f"plan: {counts}, {len(changes.unchanged)} unchanged")
+    else:
+        say(f"nothing to do: {len(changes.unchanged)} unchanged")
+    if changes.others:
+        say(f"not in the files and kept (--prune deletes them): {', '.join(changes.others)}")
+
+
+def _details(change: Change) -> list[Text | str]:
+    lines: list[Text | str] = []
+    if change.action == "create":
+        lines += [f"    {line}" for line in dump_pipeline(change.body).splitlines()]
+    for name, (old, new) in change.fields.items():
+        diff = text_diff(old, new)
+        lines += [f"    {name}: {diff[0]}"] if len(diff) == 1 else [f"    {name}:", *map(_coloured, diff)]
+    lines += [Text.assemble("    ", ("ddl ", "bold"), statement) for statement in change.ddl]
+    if change.follows:
+        lines.append(Text.assemble("    ", ("then ", "bold"), change.follows))
+    return lines
+
+
+def _coloured(line: str) -> Text:
+    return Text(f"      {line}", {"+": "green", "-": "red"}.get(line[:1], ""))
+
+
+# ── export ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _write(rows: list[Json], folder: Path) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for row in rows:
+        file = folder / (re.sub(r"[^\w.-]+", "_", row["name"]).lstrip(".") + ".yaml")
+        if file in written:
+            file = file.with_stem(f"{file.stem}-{row['id'][:8]}")
+        file.write_text(dump_pipeline(row["config"]), encoding="utf-8")
+        written.append(file)
+    return written

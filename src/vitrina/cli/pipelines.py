@@ -1,0 +1,239 @@
+"""Looking at pipelines and switching them: list, get, status, state, runs, lineage, preview, enable, delete."""
+
+import json
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from vitrina.cli.output import (
+    Format,
+    Output,
+    Which,
+    Yes,
+    ask,
+    complete_names,
+    open_client,
+    say,
+    say_fields,
+    say_json,
+    say_table,
+    took,
+    when,
+)
+from vitrina.client import ClientError, pipeline_path
+from vitrina.domain.lifecycle import Status
+from vitrina.files import dump_pipeline
+
+COUNTS = ("read", "written", "deleted", "unchanged")
+
+
+def list_(
+    status: Annotated[Status | None, typer.Option(help="Only those in this status.")] = None,
+    enabled: Annotated[bool | None, typer.Option("--enabled/--disabled", help="Only those.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only those whose names contain this.")] = None,
+    output: Output = Format.text,
+) -> None:
+    """List pipelines: where each stands and where it writes."""
+    with open_client() as client:
+        found = list(client.pipelines(status=status, enabled=enabled, name=name))
+    if output is Format.json:
+        say_json(found)
+    elif found:
+        columns = ["name", "status", "mode", "schedule", "next", "target"]
+        say_table(columns, [_listed(row) for row in found])
+    else:
+        say("no pipelines" + (" match" if status or name or enabled is not None else "; add one with: vitrina apply"))
+
+
+def get(which: Which, output: Output = Format.text) -> None:
+    """Show a pipeline as YAML, ready for a file."""
+    with open_client() as client:
+        row = client.get(pipeline_path(which))
+    if output is Format.json:
+        say_json(row)
+        return
+    say(f"# {_status(row)}, version {row['version']}")
+    say(dump_pipeline(row["config"]).rstrip())
+
+
+def status(which: Which, output: Output = Format.text) -> None:
+    """Show where a pipeline stands, and its last run."""
+    with open_client() as client:
+        row = client.get(pipeline_path(which, "status"))
+    if output is Format.json:
+        say_json(row)
+        return
+    run = row["last_run"]
+    fields = {"pipeline": row["name"], "status": _status(row), "version": row["version"], "next": when(row["due_at"])}
+    say_fields({name: value or None for name, value in fields.items()} | (_run_fields(run) if run else {}))
+
+
+def state(which: Which, output: Output = Format.text) -> None:
+    """Show a pipeline's checkpoint, and for incremental the safe horizon and who holds it."""
+    with open_client() as client:
+        row = client.get(pipeline_path(which, "state"))
+    if output is Format.json:
+        say_json(row)
+        return
+    checkpoint = row["checkpoint"]
+    say_fields(
+        {
+            "last value": row["last_processed_value"],
+            "last id": row["last_processed_id"],
+            "checkpoint": json.dumps(checkpoint, ensure_ascii=False) if checkpoint else "none",
+            "epoch": row["epoch"],
+            "seq": row["seq"],
+            "changed": when(row["updated_at"]),
+        }
+        | _horizon(row["horizon"])
+    )
+
+
+def runs(
+    which: Which,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many.")] = 20,
+    output: Output = Format.text,
+) -> None:
+    """List a pipeline's runs, newest first."""
+    with open_client() as client:
+        found = list(islice(client.runs(which), limit))
+    if output is Format.json:
+        say_json(found)
+    elif found:
+        numbers = ("run", "attempt", *COUNTS, "batches")
+        say_table(
+            ["run", "status", "attempt", "started", "took", *COUNTS, "batches", "error"],
+            list(map(_run, found)),
+            numbers,
+        )
+    else:
+        say("it has never run; ask for a run with: vitrina run " + which)
+
+
+def lineage(
+    which: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Just this one.", autocompletion=complete_names)
+    ] = None,
+    output: Output = Format.text,
+) -> None:
+    """Show which tables and columns each mart comes from."""
+    with open_client() as client:
+        name = client.get(pipeline_path(which))["name"] if which else None
+        found = [row for row in client.get("/lineage") if name in (None, row["pipeline"])]
+    if output is Format.json:
+        say_json(found)
+        return
+    for row in found:
+        say(f"{row['target'] or row['pipeline']} ← {', '.join(row['tables']) or '?'}")
+        if row["error"]:
+            say(f"  unknown: {row['error']}")
+        width = max((len(column["name"]) for column in row["columns"]), default=0)
+        for column in row["columns"]:
+            say(f"  {column['name']:{width}} ← {', '.join(column['sources']) or '(computed)'}")
+
+
+def preview(
+    which: Which,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=200, help="How many rows.")] = 20,
+    output: Output = Format.text,
+) -> None:
+    """Show the first rows of a pipeline's query, transforms included; writes nothing."""
+    with open_client() as client:
+        answer = client.post(pipeline_path(which, "preview"), {"limit": limit})
+        found = client.wait_for(answer)["result"] if "kind" in answer else answer
+    if output is Format.json:
+        say_json(found)
+        return
+    names = [column["name"] for column in found["columns"]]
+    say_table(names, [[_cell(row[name]) for name in names] for row in found["rows"]], fold=True)
+
+
+def enable(which: Which, output: Output = Format.text) -> None:
+    """Let runners take a pipeline."""
+    _switch(which, "enable", output)
+
+
+def disable(which: Which, output: Output = Format.text) -> None:
+    """Let no runner take a pipeline; a run under way ends as it would."""
+    _switch(which, "disable", output)
+
+
+def reload_config(which: Which, output: Output = Format.text) -> None:
+    """Let the run under way take the present configuration at its next batch."""
+    with open_client() as client:
+        answer = client.post(pipeline_path(which, "reload-config"))
+    if output is Format.json:
+        say_json(answer)
+    else:
+        say(f"{which}: the run takes version {answer['version']} at its next batch")
+
+
+def delete(which: Which, yes: Yes = False, output: Output = Format.text) -> None:
+    """Forget a pipeline and its history. The mart stays."""
+    with open_client() as client:
+        row = client.get(pipeline_path(which))
+        ask(f"Forget {row['name']} and its history? {row['target']} stays.", output, yes)
+        client.delete(pipeline_path(row["id"]))
+    if output is Format.json:
+        say_json({"deleted": row["name"], "id": row["id"], "target": row["target"]})
+    else:
+        say(f"{row['name']} is forgotten; {row['target']} stays as it is")
+
+
+def _switch(which: str, action: str, output: Format) -> None:
+    with open_client() as client:
+        row = client.post(pipeline_path(which, action))
+    if row["config"]["enabled"] != (action == "enable"):
+        raise ClientError(f"{row['name']} was changed by somebody else meanwhile")
+    if output is Format.json:
+        say_json(row)
+    else:
+        say(f"{row['name']} is {action}d")
+
+
+def _status(row: dict[str, Any]) -> str:
+    enabled = row["enabled"] if "enabled" in row else row["config"]["enabled"]
+    return str(row["status"]) + ("" if enabled else " (disabled)")
+
+
+def _listed(row: dict[str, Any]) -> list[Any]:
+    config = row["config"]
+    return [
+        row["name"],
+        _status(row),
+        config["mode"],
+        config["schedule_interval"] or "on request",
+        when(row["due_at"]),
+        row["target"],
+    ]
+
+
+def _run(run: dict[str, Any]) -> list[Any]:
+    numbers = [run[f"rows_{name}"] for name in COUNTS] + [run["batches"]]
+    attempt = run["attempt"] if run["attempt"] > 1 else None
+    return [str(run["id"]), run["status"], attempt, when(run["started_at"]), took(run), *numbers, run["error"]]
+
+
+def _run_fields(run: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "last run": f"{run['status']} {when(run['started_at'])}, took {took(run)}, run {run['id']} on {run['runner']}",
+        "rows": ", ".join(f"{run[f'rows_{name}']:,} {name}" for name in COUNTS),
+        "error": run["error"],
+    }
+
+
+def _horizon(horizon: dict[str, Any] | None) -> dict[str, Any]:
+    if not horizon:
+        return {}
+    if "error" in horizon:
+        return {"horizon": f"unknown: {horizon['error']}"}
+    held = horizon["held_by"]
+    by = ", ".join(f"{k} {v}" for k, v in held.items()) if isinstance(held, dict) else held
+    return {"horizon": f"{horizon['at'] or 'frozen'}: rows before it are final", "held by": by}
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,96 @@
+"""The API process, and the tokens that open it."""
+
+import ipaddress
+import logging
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from vitrina import bootstrap
+from vitrina.cli.output import Format, Output, say_json
+from vitrina.domain.errors import ConfigError
+from vitrina.log import configure_logging
+from vitrina.meta.db import connect
+from vitrina.meta.repos.tokens import TokenRepo
+from vitrina.settings import Settings
+
+out = Console()
+token = typer.Typer(help="Tokens for the API: created, listed, revoked.", no_args_is_help=True)
+
+
+class RoleName(StrEnum):
+    """What a token may do."""
+
+    viewer = "viewer"
+    operator = "operator"
+    admin = "admin"
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Where to listen; default 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(help="Default 8765.")] = None,
+) -> None:
+    """Serve the API until SIGTERM. It stores pipelines and never executes them."""
+    import uvicorn  # only here: together they take as long to import as everything else
+
+    from vitrina.control.api.app import create_app
+
+    settings = Settings()
+    configure_logging(settings.log_format)
+    warehouse = bootstrap.open_warehouse(settings)
+    address = host or settings.host
+    with connect(warehouse.owner, "serve") as conn:
+        if not TokenRepo(conn).any() and not _is_loopback(address):
+            raise ConfigError(
+                f"there is no token, and {address} can be reached from other machines",
+                "create one with: vitrina token create NAME --role admin",
+            )
+    app = create_app(bootstrap.control_plane(warehouse, settings))
+    uvicorn.run(app, host=address, port=settings.port if port is None else port, log_level=logging.WARNING)
+
+
+@token.command("create")
+def create(
+    name: Annotated[str, typer.Argument(help="Whose it is.")],
+    role: Annotated[RoleName, typer.Option(help="What it may do.")] = RoleName.viewer,
+) -> None:
+    """Create a token and print it, this once; only its hash is stored."""
+    settings = Settings()
+    with connect(bootstrap.open_warehouse(settings).owner, "token") as conn:
+        typer.echo(TokenRepo(conn).create(name, role))
+
+
+@token.command("list")
+def list_tokens(output: Output = Format.text) -> None:
+    """Names and roles."""
+    with connect(bootstrap.open_warehouse(Settings()).owner, "token") as conn:
+        rows = TokenRepo(conn).all()
+    if output is Format.json:
+        say_json([{k: row[k] for k in ("name", "role", "created_at", "revoked_at")} for row in rows])
+        return
+    table = Table("name", "role", "created", "revoked", box=None)
+    for row in rows:
+        revoked = f"{row['revoked_at']:%Y-%m-%d}" if row["revoked_at"] else ""
+        table.add_row(row["name"], row["role"], f"{row['created_at']:%Y-%m-%d}", revoked)
+    out.print(table)
+
+
+@token.command("revoke")
+def revoke(name: Annotated[str, typer.Argument(help="Whose.")]) -> None:
+    """From now on it opens nothing."""
+    with connect(bootstrap.open_warehouse(Settings()).owner, "token") as conn:
+        if not TokenRepo(conn).revoke(name):
+            raise ConfigError(f"there is no valid token {name!r}", "look at: vitrina token list")
+    out.print(f"token {name!r} is revoked")
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

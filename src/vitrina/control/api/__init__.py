@@ -1,0 +1,1 @@
+"""HTTP: routes, models, errors, access. No rule lives here."""

@@ -1,0 +1,89 @@
+"""Every error in one shape: RFC 9457, application/problem+json."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from http import HTTPStatus
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from vitrina.control.api.models import FindingModel, ProblemModel
+from vitrina.control.findings import Finding
+from vitrina.control.problems import Problem
+from vitrina.domain.errors import ConfigError, DatabaseLost, RetryableError, VitrinaError
+
+MEDIA_TYPE = "application/problem+json"
+CHALLENGE = {"WWW-Authenticate": "Bearer"}
+log = structlog.get_logger()
+
+
+def problem(
+    request: Request,
+    status: int,
+    detail: str,
+    remedy: str = "",
+    findings: Sequence[Finding] = (),
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """The one shape."""
+    body = ProblemModel(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=_sendable(detail),
+        instance=_sendable(request.url.path),
+        remedy=_sendable(remedy),
+        findings=[
+            FindingModel.of(replace(f, where=_sendable(f.where), message=_sendable(f.message))) for f in findings
+        ],
+    )
+    return JSONResponse(body.model_dump(mode="json"), status, dict(headers or {}), media_type=MEDIA_TYPE)
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Ours, FastAPI's and Starlette's, and whatever nobody foresaw."""
+    app.add_exception_handler(VitrinaError, _ours)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unforeseen)
+
+
+def _ours(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, VitrinaError)
+    status = _status_of(error)
+    if status == 500:
+        log.error("request failed", path=request.url.path, error=str(error))
+    findings = error.findings if isinstance(error, Problem) else ()
+    return problem(request, status, error.message, error.remedy, findings, CHALLENGE if status == 401 else None)
+
+
+def _status_of(error: VitrinaError) -> int:
+    if isinstance(error, Problem):
+        return error.status
+    if isinstance(error, DatabaseLost | RetryableError):
+        return 503
+    return 422 if isinstance(error, ConfigError) else 500
+
+
+def _invalid(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    found = [Finding("error", ".".join(str(part) for part in item["loc"]), item["msg"]) for item in error.errors()]
+    detail = "; ".join(f"{finding.where}: {finding.message}" for finding in found)
+    return problem(request, 422, detail, findings=found)
+
+
+def _http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return problem(request, error.status_code, str(error.detail), headers=error.headers)
+
+
+def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+    log.error("unforeseen error", path=request.url.path, error=type(error).__name__)
+    return problem(request, 500, "an error that nobody foresaw; the log has it")
+
+
+def _sendable(text: str) -> str:
+    """What came in as half a character cannot go out as UTF-8."""
+    return text.encode(errors="backslashreplace").decode()

@@ -1,0 +1,60 @@
+"""The OpenAPI document: every problem under its own media type, and only where it can happen."""
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from vitrina.control.api.errors import MEDIA_TYPE
+from vitrina.control.api.models import ProblemModel
+
+DESCRIPTIONS = {
+    400: "The body cannot be read",
+    401: "No token, or not a good one",
+    403: "The token's role does not suffice",
+    404: "There is no such thing",
+    409: "Not in this status, or somebody has it already",
+    412: "Changed meanwhile",
+    413: "The body is too large",
+    422: "Invalid; the findings say where and what to do",
+    503: "A database does not answer",
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route may answer besides success."""
+    return {status: {"model": ProblemModel, "description": DESCRIPTIONS[status]} for status in statuses}
+
+
+PROBLEMS = problems(401, 403, 422, 503)  # of every route behind a token
+OF_A_BODY = problems(400, 413)
+
+
+def describe(app: FastAPI) -> None:
+    """Let the app's document be ours."""
+    generate = app.openapi
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            made = generate()
+            for path in made["paths"].values():
+                for operation in path.values():
+                    _correct(operation)
+            app.openapi_schema = made
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]
+
+
+def _correct(operation: dict[str, Any]) -> None:
+    """Problems are application/problem+json; whoever takes a body may find that it cannot be read."""
+    answers = operation["responses"]
+    if "requestBody" in operation:
+        for status, answer in OF_A_BODY.items():
+            answers[str(status)] = {"description": answer["description"], "content": {"application/json": _PROBLEM}}
+    for answer in answers.values():
+        if _PROBLEM in answer.get("content", {}).values():
+            answer["content"] = {MEDIA_TYPE: _PROBLEM}
+    operation["responses"] = dict(sorted(answers.items()))
+
+
+_PROBLEM = {"schema": {"$ref": "#/components/schemas/ProblemModel"}}

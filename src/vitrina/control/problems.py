@@ -1,0 +1,76 @@
+"""What a service answers when it cannot do as asked, by what the caller does next.
+
+Problem (an HTTP status each)
+├── NotFound      404   name something that exists
+├── Conflict      409   not in this status, or somebody has it already
+├── Stale         412   read again, then edit
+├── Invalid       422   correct what the findings name
+├── Forbidden     403   ask for a role that may
+├── Unauthorised  401   show a token
+└── Unavailable   503   try again
+"""
+
+from collections.abc import Sequence
+
+from vitrina.control.findings import Finding
+from vitrina.domain.errors import VitrinaError
+
+
+class Problem(VitrinaError):
+    """An error with an HTTP status."""
+
+    status = 500
+    title = "Something went wrong"
+
+    def __init__(self, message: str, remedy: str = "", findings: Sequence[Finding] = ()) -> None:
+        super().__init__(message, remedy)
+        self.findings = tuple(findings)
+
+
+class NotFound(Problem):
+    """Name something that exists."""
+
+    status = 404
+    title = "Not found"
+
+
+class Conflict(Problem):
+    """Not in this status, or somebody has it already."""
+
+    status = 409
+    title = "Conflict"
+
+
+class Stale(Problem):
+    """Read again, then edit."""
+
+    status = 412
+    title = "Changed meanwhile"
+
+
+class Invalid(Problem):
+    """Correct what the findings name."""
+
+    status = 422
+    title = "Invalid"
+
+
+class Forbidden(Problem):
+    """Ask for a role that may."""
+
+    status = 403
+    title = "Forbidden"
+
+
+class Unauthorised(Problem):
+    """Show a token."""
+
+    status = 401
+    title = "Unauthorised"
+
+
+class Unavailable(Problem):
+    """Try again."""
+
+    status = 503
+    title = "Unavailable"

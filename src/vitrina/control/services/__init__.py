@@ -1,0 +1,1 @@
+"""The rules, once: the API and every other surface call these."""

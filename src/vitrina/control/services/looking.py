@@ -1,0 +1,120 @@
+"""Questions that need no pipeline service: runs and what they say, runners, lineage, health."""
+
+from collections import defaultdict
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from psycopg.rows import DictRow
+
+from vitrina.adapters.connections import Connections
+from vitrina.adapters.finders.horizon import take_horizon
+from vitrina.adapters.planning import check_plan
+from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.adapters.transformers import resolve_transformer
+from vitrina.control.plane import ControlPlane
+from vitrina.control.problems import NotFound
+from vitrina.domain.errors import VitrinaError
+from vitrina.domain.pipeline import Pipeline
+from vitrina.meta.db import fetch_all, queries
+from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
+from vitrina.meta.repos.runs import RunRepo
+from vitrina.sql.lineage import Catalog, tables_of, trace
+
+log = structlog.get_logger()
+RUNNERS = queries("runners")
+LINEAGE = queries("lineage")
+
+
+@dataclass(frozen=True)
+class Looking:
+    """Reads, and changes nothing."""
+
+    plane: ControlPlane
+
+    def run(self, run_id: int) -> DictRow:
+        """One attempt."""
+        with self.plane.session() as conn:
+            row = RunRepo(conn).get(run_id)
+        if row is None:
+            raise NotFound(f"there is no run {run_id}")
+        return row
+
+    def events(self, run_id: int, after: int, limit: int = 500) -> list[DictRow]:
+        """What it said after an event."""
+        with self.plane.session() as conn:
+            return RunRepo(conn).events(run_id, after, limit)
+
+    def runners(self) -> list[DictRow]:
+        """Who has been seen within a day."""
+        with self.plane.session() as conn:
+            return fetch_all(conn, RUNNERS["list"], {"seconds": self.plane.settings.lease_seconds})
+
+    def health(self) -> dict[str, str]:
+        """What this process depends on, and whether it answers; for anybody, so without the reason."""
+        try:
+            with self.plane.session() as conn:
+                fetch_all(conn, RUNNERS["any"])
+        except VitrinaError as error:
+            log.warning("not ready", error=str(error))
+            return {"meta-store": "does not answer"}
+        return {"meta-store": "ok"}
+
+    def horizon(self, stored: StoredPipeline) -> dict[str, Any] | None:
+        """For an incremental pipeline: up to where rows are final, and who holds it back."""
+        if stored.config.get("mode") != "incremental":
+            return None
+        try:
+            with self.plane.connections.resolve_reader(stored.config["source"]) as reader:
+                horizon = take_horizon(reader.conn, self.plane.settings.horizon_margin)
+        except VitrinaError as error:
+            return {"error": str(error)}
+        return {"at": horizon.at, "now": horizon.now, "held_by": horizon.holder}
+
+    def lineage(self) -> list[dict[str, Any]]:
+        """From tables and columns to every mart."""
+        with self.plane.session() as conn:
+            stored = PipelineRepo(conn).all()
+        with ExitStack() as stack:
+            readers = Readers(self.plane.connections, stack)
+            return [self._lineage_of(pipeline, readers) for pipeline in stored]
+
+    def _lineage_of(self, stored: StoredPipeline, readers: "Readers") -> dict[str, Any]:
+        known: dict[str, Any] = {"pipeline": stored.name, "target": stored.target, "tables": [], "columns": []}
+        try:
+            plan = check_plan(Pipeline.parse(stored.config), self.plane.settings, reads_only=True)
+            known["tables"] = tables_of(plan.select)
+            reader = readers.of(plan.source)
+            sources = trace(plan.select, _catalog(reader, known["tables"]))
+            columns = reader.describe(plan.select)
+            output = resolve_transformer(plan.transforms, columns, plan.key).columns
+            known["columns"] = [
+                {"name": c.name, "type": c.type, "sources": sorted(sources.get(c.name, ()))} for c in output
+            ]
+        except VitrinaError as error:
+            known["error"] = str(error)
+        return known
+
+
+@dataclass
+class Readers:
+    """One reader a source, opened when it is first asked for."""
+
+    connections: Connections
+    stack: ExitStack
+    opened: dict[str, PostgresReader] = field(default_factory=dict)
+
+    def of(self, source: str) -> PostgresReader:
+        """The reader of a source."""
+        if source not in self.opened:
+            self.opened[source] = self.stack.enter_context(self.connections.resolve_reader(source))
+        return self.opened[source]
+
+
+def _catalog(reader: PostgresReader, tables: list[str]) -> Catalog:
+    """The columns of the tables that a query reads."""
+    columns = defaultdict[tuple[str, str], list[str]](list)
+    for row in fetch_all(reader.conn, LINEAGE["columns"], {"tables": tables}):
+        columns[row["schema"], row["table"]].append(row["column"])
+    return lambda schema, table: columns[schema, table]

@@ -1,0 +1,286 @@
+"""Pipelines: what may be done with them in which status, once for every surface."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg.errors import UniqueViolation
+from psycopg.rows import DictRow
+
+from vitrina.control.findings import Finding
+from vitrina.control.plane import ControlPlane
+from vitrina.control.problems import Conflict, Invalid, NotFound, Stale
+from vitrina.control.services.validation import Validation
+from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
+from vitrina.domain.lifecycle import Status
+from vitrina.domain.pipeline import Pipeline, resolve
+from vitrina.domain.run import RunOptions
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.editing import EditingRepo
+from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
+from vitrina.meta.repos.runs import RunRepo
+from vitrina.meta.repos.state import StateRepo
+
+RUNNING = (Status.RUNNING, Status.PAUSE_REQUESTED)
+EDIT_ATTEMPTS = 5
+EDITABLE_WHILE_RUNNING = {"batch_size", "schedule_interval", "enabled", "description"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a request to run or to pause: the status then, and whether anything was done."""
+
+    id: UUID
+    name: str
+    status: Status
+    changed: bool
+
+
+@dataclass(frozen=True)
+class PipelineService:
+    """Everything a caller may do with pipelines."""
+
+    plane: ControlPlane
+    actor: str
+
+    # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def page(self, limit: int, **filters: Any) -> tuple[list[StoredPipeline], str | None]:
+        """One page by name, and where the next one starts."""
+        with self.plane.session() as conn:
+            found = EditingRepo(conn).page(limit=limit + 1, **filters)
+        return found[:limit], found[limit - 1].name if len(found) > limit else None
+
+    def get(self, which: str) -> StoredPipeline:
+        """By uuid or name."""
+        with self.plane.session() as conn:
+            return _find(conn, which)
+
+    def status(self, which: str) -> tuple[StoredPipeline, DictRow | None]:
+        """Where it stands and its last run, as of one moment."""
+        with self.plane.snapshot() as conn:
+            stored = _find(conn, which)
+            runs = RunRepo(conn).recent(stored.id, 1)
+        return stored, runs[0] if runs else None
+
+    def validate(self, which: str) -> list[Finding]:
+        """Findings about a stored pipeline, against its source and its mart as they are now."""
+        return self.findings(_parse(self.get(which).config))
+
+    def findings(self, pipeline: Pipeline) -> list[Finding]:
+        """Findings about a configuration, stored or not."""
+        return Validation(self.plane.connections).of(pipeline)
+
+    def state(self, which: str) -> DictRow:
+        """The checkpoint row."""
+        with self.plane.session() as conn:
+            row = StateRepo(conn).get(_find(conn, which).id)
+        if row is None:
+            raise NotFound(f"pipeline {which!r} is gone")
+        return row
+
+    def runs(self, which: str, limit: int, before: int | None = None) -> tuple[list[DictRow], int | None]:
+        """One page of its runs, newest first, and where the next one starts."""
+        with self.plane.session() as conn:
+            found = RunRepo(conn).page(_find(conn, which).id, limit + 1, before)
+        return found[:limit], found[limit - 1]["id"] if len(found) > limit else None
+
+    def versions(self, which: str, limit: int = 50) -> list[DictRow]:
+        """Its configuration over time."""
+        with self.plane.session() as conn:
+            return EditingRepo(conn).versions(_find(conn, which).id, limit)
+
+    # ── changing ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def create(self, pipeline: Pipeline) -> tuple[StoredPipeline, list[Finding]]:
+        """Store a new pipeline; what validation calls an error is refused."""
+        findings = self._require_valid(pipeline)
+        with _explained(pipeline), self.plane.transaction(self.actor) as conn:
+            PipelineRepo(conn).add(pipeline)
+            self._audit(conn, "create", pipeline.id, {"name": pipeline.name})
+        return self.get(str(pipeline.id)), findings
+
+    def patch(self, which: str, changes: dict[str, Any], if_match: int | None) -> tuple[StoredPipeline, list[Finding]]:
+        """Change some fields; while it runs, only those that do not touch the run. None: back to the default."""
+        for _ in range(EDIT_ATTEMPTS):
+            before = self.get(which)
+            _check_version(before, if_match)
+            pipeline = _parse(_merged(before.config, changes))
+            changed = _changed(before.config, pipeline)
+            _check_status(before, changed)
+            findings = self._require_valid(pipeline) if changed - EDITABLE_WHILE_RUNNING else []
+            if self._replace(before, pipeline, changed):
+                return self.get(str(before.id)), findings
+        raise Conflict(f"pipeline {which!r} is being edited by others", "try again")
+
+    def _replace(self, before: StoredPipeline, pipeline: Pipeline, changed: set[str]) -> bool:
+        """False: somebody else was faster, and what we checked is no longer what is stored."""
+        with _explained(pipeline), self.plane.transaction(self.actor) as conn:
+            stored = _locked(conn, str(before.id))
+            if stored.version != before.version:
+                return False
+            _check_status(stored, changed)
+            if changed:
+                EditingRepo(conn).replace(pipeline)
+                self._audit(conn, "edit", stored.id, {"fields": sorted(changed)})
+        return True
+
+    def delete(self, which: str) -> None:
+        """Forget it and its history; the mart stays."""
+        with self.plane.transaction(self.actor) as conn:
+            stored = _locked(conn, which)
+            if not EditingRepo(conn).delete(stored.id):
+                raise Conflict(f"pipeline {stored.name!r} is {stored.status}", "pause it, wait for PAUSED, then delete")
+            self._audit(conn, "delete", stored.id, {"name": stored.name})
+
+    def set_enabled(self, which: str, enabled: bool) -> StoredPipeline:
+        """Let runners take it, or not; a run that is under way ends as it would."""
+        with self.plane.transaction(self.actor) as conn:
+            stored = _locked(conn, which)
+            if EditingRepo(conn).set_enabled(stored.id, enabled):
+                self._audit(conn, "enable" if enabled else "disable", stored.id, {})
+        return self.get(str(stored.id))
+
+    # ── running ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def run(self, which: str, options: RunOptions, key: str | None = None) -> Answer:
+        """Ask for a run. A key that was used before gets the answer that it got then."""
+        with self.plane.transaction(self.actor) as conn:
+            stored, repo = _locked(conn, which), EditingRepo(conn)
+            if key and (answered := repo.remembered(key)):
+                return _replay(key, answered, stored, options)
+            if not stored.enabled:
+                raise Conflict(f"pipeline {stored.name!r} is disabled", "enable it first")
+            changed = PipelineRepo(conn).request_run(stored.id, options)
+            if changed:
+                self._audit(conn, "run", stored.id, _asked(options))
+            answer = Answer(stored.id, stored.name, _find(conn, str(stored.id)).status, changed)
+            if key and not repo.remember(key, stored.id, _kept(answer, options)):
+                raise _reused(key)
+            return answer
+
+    def pause(self, which: str) -> Answer:
+        """Ask for a pause."""
+        with self.plane.transaction(self.actor) as conn:
+            stored = _locked(conn, which)
+            if stored.status == Status.FAILED:
+                raise Conflict(f"pipeline {stored.name!r} has FAILED: there is nothing to pause", "run it again")
+            changed = PipelineRepo(conn).request_pause(stored.id)
+            if changed:
+                self._audit(conn, "pause", stored.id, {})
+            return Answer(stored.id, stored.name, _find(conn, str(stored.id)).status, changed)
+
+    def reload_config(self, which: str) -> int:
+        """Let the running run take the present configuration at its next batch."""
+        with self.plane.transaction(self.actor) as conn:
+            stored = _locked(conn, which)
+            version = EditingRepo(conn).reload(stored.id)
+            if version is None:
+                raise Conflict(
+                    f"pipeline {stored.name!r} is {stored.status}, and no run is under way",
+                    "run it: a new run takes the present version anyway",
+                )
+            self._audit(conn, "reload-config", stored.id, {"version": version})
+        return version
+
+    # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _require_valid(self, pipeline: Pipeline) -> list[Finding]:
+        findings = self.findings(pipeline)
+        errors = [finding for finding in findings if finding.level == "error"]
+        if errors:
+            raise Invalid(f"pipeline {pipeline.name!r} is not valid: {errors[0].message}", errors[0].remedy, findings)
+        return findings
+
+    def _audit(self, conn: Connection, action: str, pipeline_id: UUID, details: dict[str, Any]) -> None:
+        EditingRepo(conn).audit(self.actor, action, pipeline_id, details)
+
+
+@contextmanager
+def _explained(pipeline: Pipeline) -> Iterator[None]:
+    """What the meta-store refuses, some of it only at COMMIT, in the words of the rule that it keeps."""
+    try:
+        yield
+    except (RetryableError, ConfigError) as error:
+        if not isinstance(error.__cause__, UniqueViolation):
+            raise
+        constraint = error.__cause__.diag.constraint_name or ""
+        raise Conflict(_rule(constraint, pipeline), "choose another") from error
+
+
+def _rule(constraint: str, pipeline: Pipeline) -> str:
+    if "target" in constraint:
+        return f"another pipeline writes to {resolve(pipeline).target!r} already"
+    if "name" in constraint:
+        return f"there is a pipeline {pipeline.name!r} already"
+    return f"there is a pipeline with id {pipeline.id} already"
+
+
+def _find(conn: Connection, which: str) -> StoredPipeline:
+    try:
+        return PipelineRepo(conn).get(which)
+    except ConfigError as error:
+        raise NotFound(error.message) from error
+
+
+def _locked(conn: Connection, which: str) -> StoredPipeline:
+    stored = EditingRepo(conn).lock(which)
+    if stored is None:
+        raise NotFound(f"there is no pipeline {which!r}")
+    return stored
+
+
+def _parse(values: dict[str, Any]) -> Pipeline:
+    try:
+        return Pipeline.parse(values)
+    except VitrinaError as error:
+        raise Invalid(error.message, error.remedy) from error
+
+
+def _merged(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    cleared = {name for name, value in changes.items() if value is None}
+    return {name: value for name, value in (config | changes).items() if name not in cleared}
+
+
+def _check_version(stored: StoredPipeline, expected: int | None) -> None:
+    if expected is not None and stored.version != expected:
+        raise Stale(
+            f"pipeline {stored.name!r} is at version {stored.version}, your edit was made from version {expected}",
+            "read it again, then edit",
+        )
+
+
+def _changed(config: dict[str, Any], pipeline: Pipeline) -> set[str]:
+    new = pipeline.model_dump(mode="json")
+    return {name for name, value in new.items() if config.get(name) != value}
+
+
+def _check_status(stored: StoredPipeline, changed: set[str]) -> None:
+    locked = sorted(changed - EDITABLE_WHILE_RUNNING)
+    if stored.status in RUNNING and locked:
+        raise Conflict(
+            f"{', '.join(locked)} cannot be changed while pipeline {stored.name!r} is {stored.status}",
+            "pause it, wait for PAUSED, then edit",
+        )
+
+
+def _asked(options: RunOptions) -> dict[str, bool]:
+    return {name: value for name, value in vars(options).items() if value}
+
+
+def _kept(answer: Answer, options: RunOptions) -> dict[str, Any]:
+    return {"status": answer.status, "changed": answer.changed, "options": _asked(options)}
+
+
+def _replay(key: str, answered: DictRow, stored: StoredPipeline, options: RunOptions) -> Answer:
+    """The answer of the first time; the key must stand for the same request."""
+    said = answered["answer"]
+    if answered["pipeline_id"] != stored.id or said["options"] != _asked(options):
+        raise _reused(key)
+    return Answer(stored.id, stored.name, Status(said["status"]), said["changed"])
+
+
+def _reused(key: str) -> Conflict:
+    return Conflict(f"Idempotency-Key {key!r} was used for another request", "use a new key")

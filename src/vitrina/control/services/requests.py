@@ -1,0 +1,98 @@
+"""Requests to runners that are no runs: reconcile, and previews through transforms."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from psycopg.rows import DictRow
+
+from vitrina.adapters.inquiry import Inquiry
+from vitrina.adapters.planning import check_plan, vet_plan
+from vitrina.adapters.preview import preview
+from vitrina.control.plane import ControlPlane
+from vitrina.control.problems import Invalid, NotFound
+from vitrina.control.services.pipelines import PipelineService
+from vitrina.domain.pipeline import Pipeline, Plan
+from vitrina.domain.request import RequestKind
+from vitrina.meta.repos.editing import EditingRepo
+from vitrina.meta.repos.requests import RequestRepo
+
+WAIT_SECONDS = 5.0  # for a runner's answer
+
+
+@dataclass(frozen=True)
+class RequestService:
+    """Asks, waits a little, and answers with what there is."""
+
+    plane: ControlPlane
+    actor: str
+
+    def ask(self, kind: RequestKind, which: str, params: dict[str, Any]) -> UUID:
+        """Leave a request for a runner."""
+        stored = PipelineService(self.plane, self.actor).get(which)
+        with self.plane.transaction(self.actor) as conn:
+            request_id = RequestRepo(conn).ask(kind, stored.id, params, self.actor)
+            EditingRepo(conn).audit(self.actor, kind, stored.id, {"request": str(request_id)})
+        return request_id
+
+    def get(self, request_id: UUID) -> DictRow:
+        """How it stands."""
+        with self.plane.session() as conn:
+            row = RequestRepo(conn).get(request_id)
+        if row is None:
+            raise NotFound(f"there is no request {request_id}")
+        return row
+
+    def last_report(self, which: str) -> DictRow | None:
+        """The last comparison that was answered; before there is one, whatever became of the last request."""
+        stored = PipelineService(self.plane, self.actor).get(which)
+        with self.plane.session() as conn:
+            repo = RequestRepo(conn)
+            return repo.report(stored.id, RequestKind.RECONCILE) or repo.latest(stored.id, RequestKind.RECONCILE)
+
+    def reconcile(self, which: str, params: dict[str, Any]) -> DictRow:
+        """Ask for a comparison, and wait a little for it."""
+        return self._wait(self.ask(RequestKind.RECONCILE, which, params))
+
+    def preview(self, which: str, limit: int) -> dict[str, Any] | DictRow:
+        """The first rows: at once for a plain SELECT, by a runner for a plan with transforms.
+
+        A request that is not answered yet is given back as it stands.
+        """
+        pipeline = Pipeline.parse(PipelineService(self.plane, self.actor).get(which).config)
+        plan = check_plan(pipeline, self.plane.settings, reads_only=True)
+        if not plan.transforms:
+            return self._look(pipeline, plan, limit)
+        row = self._wait(self.ask(RequestKind.PREVIEW, which, {"limit": limit}))
+        if row["error"]:
+            raise Invalid(row["error"])
+        return row["result"] or row
+
+    def _look(self, pipeline: Pipeline, plan: Plan, limit: int) -> dict[str, Any]:
+        """As the reader, read-only, with a timeout."""
+        connections, settings = self.plane.connections, self.plane.settings
+        with connections.resolve_reader(plan.source) as reader:
+            vet_plan(reader, plan, settings)
+            inquiry = Inquiry(
+                id=uuid4(),
+                pipeline=pipeline,
+                plan=plan,
+                reader=reader,
+                conn=reader.conn,
+                reading=connections.reading,
+                writing=connections.writing,
+                settings=settings,
+                running=False,
+                check=lambda: None,
+            )
+            return preview(inquiry, {"limit": limit})
+
+    def _wait(self, request_id: UUID) -> DictRow:
+        """Until it is answered or the time is up."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while True:
+            row = self.get(request_id)
+            if row["finished_at"] or time.monotonic() > deadline:
+                return row
+            time.sleep(0.05)

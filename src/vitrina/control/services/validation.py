@@ -1,0 +1,189 @@
+"""Validation: everything that can be known about a pipeline before it runs, as findings with a remedy."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from psycopg import sql
+
+from vitrina.adapters.connections import Connections
+from vitrina.adapters.finders.horizon import take_horizon
+from vitrina.adapters.finders.work import LENIENCY, STAGED_ROW_COST
+from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.adapters.transformers import resolve_transformer
+from vitrina.adapters.writers.converge import QueryText, Window
+from vitrina.adapters.writers.postgres import Wanted, check_mart
+from vitrina.control.findings import Finding
+from vitrina.domain.errors import RetryableError, VitrinaError
+from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
+from vitrina.domain.policy import is_index, require_allowed_target
+from vitrina.sql.describe import Column
+from vitrina.sql.guard import check_select
+from vitrina.sql.unique import is_unique_by_grouping
+from vitrina.sql.vet import called
+
+LOOK_SECONDS = 3  # for what has to read rows
+
+
+@dataclass
+class Validation:
+    """Collects findings; an error in one place does not hide those in others, where they can be looked for."""
+
+    connections: Connections
+    findings: list[Finding] = field(default_factory=list)
+
+    def of(self, pipeline: Pipeline) -> list[Finding]:
+        """All findings about a pipeline."""
+        self.findings = []
+        with self._found("configuration"):
+            plan = resolve(pipeline)
+            self._check_target(plan)
+            with self._found("source_query"):
+                plan = plan.model_copy(update={"select": self._checked(plan.select)})
+                with self.connections.resolve_reader(plan.source) as reader:
+                    if self._may_run(plan.select, reader):
+                        self._look_at(pipeline, plan, reader.within(LOOK_SECONDS))
+        return self.findings
+
+    def _may_run(self, select: str, reader: PostgresReader) -> bool:
+        """The guard's word on what the query calls; before that, nothing of it is executed."""
+        settings = self.connections.settings
+        schemas, functions = settings.allowed_source_schemas, settings.allowed_functions
+        found = called(reader.conn, reader.settings, select, schemas=schemas, functions=functions)
+        for finding in found:
+            self._say(finding.level, "source_query", finding.message, finding.remedy)
+        return not any(finding.level == "error" for finding in found)
+
+    def _look_at(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader) -> None:
+        columns = reader.describe(plan.select)
+        self._say("info", "source_query", "gives " + ", ".join(f"{c.name} {c.type}" for c in columns))
+        output = self._check_transforms(plan, columns)
+        if output is None:
+            return
+        self._check_mart(plan, output)
+        key = [name for name in plan.key if name in {c.name for c in columns}]
+        if key:
+            query = QueryText(plan.select, tuple(columns), tuple(key))
+            self._check_unique(reader, query)
+            self._say_how_read(pipeline, plan, reader, query)
+            if plan.cursor:
+                self._check_cursor(pipeline, plan, reader, query)
+
+    def _checked(self, select: str) -> str:
+        return check_select(select, self.connections.settings.allowed_source_schemas)
+
+    def _check_target(self, plan: Plan) -> None:
+        with self._found("target_table"):
+            require_allowed_target(plan.target, self.connections.settings.whitelist)
+
+    def _check_transforms(self, plan: Plan, columns: list[Column]) -> list[Column] | None:
+        with self._found("tasks"):
+            return list(resolve_transformer(plan.transforms, columns, plan.key).columns)
+        return None
+
+    def _check_mart(self, plan: Plan, output: list[Column]) -> None:
+        if is_index(plan.target):
+            return
+        with self._found("target_table"), self.connections.resolve_reader(WAREHOUSE) as reader:
+            wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or ())
+            for statement in check_mart(reader.conn, wanted):
+                self._say("info", "target_table", f"would run: {statement}")
+
+    def _check_unique(self, reader: PostgresReader, query: QueryText) -> None:
+        if is_unique_by_grouping(query.select, query.key):
+            return
+        rows = []
+        with self._in_time("key", "whether it is unique"):
+            rows = reader.fetch(_duplicates(query))
+        if rows:
+            named = "; ".join(", ".join(f"{k} = {row[k]}" for k in query.key) for row in rows)
+            self._say("error", "key", f"the query gives a key twice: {named}", "make the key unique in the query")
+
+    def _say_how_read(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader, query: QueryText) -> None:
+        cost, rows = reader.cost(query.whole())
+        self._say("info", "source_query", f"about {rows:,.0f} rows, at a planner's cost of {cost:,.0f}")
+        if plan.mode == "full":
+            with self._in_time("source_query", "whether it is read by key or staged"):
+                self._say("info", "source_query", _how_read(pipeline, plan, reader, query, cost, rows))
+
+    def _check_cursor(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader, query: QueryText) -> None:
+        assert plan.cursor is not None
+        missing = [name for name in plan.cursor if name not in {c.name for c in query.columns}]
+        if missing:
+            self._say("error", "incremental_key", f"{', '.join(missing)} is not in the query")
+            return
+        with self._found("incremental_key"):
+            take_horizon(reader.conn, self.connections.settings.horizon_margin)
+        said = "sees new and changed rows; it cannot see deletes, nor changes of joined tables that leave the cursor"
+        self._say("info", "mode", f"incremental {said}", "use mode: full, or reconcile now and then")
+        with self._in_time("incremental_key", "whether an index serves it"):
+            if not _is_served_by_index(reader, query, plan.cursor, pipeline.batch_size):
+                value, tie = plan.cursor
+                remedy = f"CREATE INDEX ON the table that gives them ({value}, {tie})"
+                said = "no index serves the cursor: every batch sorts its whole window"
+                self._say("warning", "incremental_key", said, remedy)
+
+    @contextmanager
+    def _in_time(self, where: str, what: str) -> Iterator[None]:
+        """What takes too long to find out is a warning."""
+        try:
+            yield
+        except RetryableError:
+            self._say("warning", where, f"{what} could not be seen within {LOOK_SECONDS} s")
+
+    @contextmanager
+    def _found(self, where: str) -> Iterator[None]:
+        """An error of ours is a finding."""
+        try:
+            yield
+        except VitrinaError as error:
+            self._say("error", where, error.message, error.remedy)
+
+    def _say(self, level: Any, where: str, message: str, remedy: str = "") -> None:
+        self.findings.append(Finding(level, where, message, remedy))
+
+
+def _how_read(
+    pipeline: Pipeline, plan: Plan, reader: PostgresReader, query: QueryText, cost: float, rows: float
+) -> str:
+    if not reader.is_local:
+        return f"staged: source {plan.source} is another server"
+    if plan.transforms:
+        return "staged: rows go through Python"
+    batches = max(1.0, rows / pipeline.batch_size)
+    sample = reader.fetch(
+        sql.SQL("SELECT ARRAY[{}] AS args FROM ({}) AS q LIMIT 1").format(_as_arrays(query), query.whole())
+    )
+    if not sample:
+        return "read by key"
+    one, _ = reader.cost(query.by_keys(), sample[0]["args"])
+    if one * rows <= LENIENCY * (cost + rows * STAGED_ROW_COST) or one * batches <= LENIENCY * cost:
+        return "read by key: the key is pushed into the query"
+    return f"staged when many keys differ: one key costs {one:,.0f} against {cost:,.0f} for reading everything once"
+
+
+def _duplicates(query: QueryText) -> sql.Composed:
+    keys = sql.SQL(", ").join(sql.SQL("q.{}").format(sql.Identifier(name)) for name in query.key)
+    return sql.SQL("SELECT {0} FROM {1} AS q GROUP BY {0} HAVING count(*) > 1 LIMIT 3").format(keys, query.source)
+
+
+def _as_arrays(query: QueryText) -> sql.Composed:
+    one = "ARRAY[q.{}]::text"
+    return sql.SQL(", ").join(sql.SQL(one).format(sql.Identifier(name)) for name in query.key)
+
+
+def _is_served_by_index(reader: PostgresReader, query: QueryText, cursor: tuple[str, str], batch_size: int) -> bool:
+    rows = reader.fetch(sql.SQL("SELECT {}::text AS v, {}::text AS t FROM {} AS q LIMIT 1").format(
+        sql.Identifier(cursor[0]), sql.Identifier(cursor[1]), query.source))  # fmt: skip
+    if not rows:
+        return True
+    window = Window((rows[0]["v"], rows[0]["t"]), rows[0]["v"], inclusive=True)
+    plan = reader.plan(query.after_cursor(cursor, window, batch_size), window.args)
+    return not any(node["Node Type"] == "Sort" for node in _nodes(plan))
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", ()):
+        yield from _nodes(child)

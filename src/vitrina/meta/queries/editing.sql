@@ -1,0 +1,65 @@
+-- name: lock
+-- The row as it stands, held until the end of the transaction: no claim and no other edit comes between.
+SELECT p.id, p.name, p.status, p.enabled, p.version, p.due_at, p.effective_target, etl.pipeline_config(p) AS config
+FROM etl.etl_pipelines p
+WHERE p.id::text = lower(%(which)s) OR p.name = %(which)s
+ORDER BY p.id::text = lower(%(which)s) DESC
+FOR UPDATE OF p
+
+-- name: replace
+UPDATE etl.etl_pipelines
+SET name = %(name)s, description = %(description)s, type = %(type)s, source = %(source)s,
+    source_type = %(source_type)s, source_query = %(source_query)s, source_table = %(source_table)s,
+    target_table = %(target_table)s, key = %(key)s, mode = %(mode)s, incremental_key = %(incremental_key)s,
+    incremental_id_key = %(incremental_id_key)s, batch_size = %(batch_size)s,
+    schedule_interval = %(schedule_interval)s, enabled = %(enabled)s, python_task = %(python_task)s,
+    on_drift = %(on_drift)s, publish = %(publish)s
+WHERE id = %(id)s
+
+-- name: drop_tasks
+DELETE FROM etl.etl_pipeline_tasks WHERE pipeline_id = %(id)s
+
+-- name: delete
+-- Zero rows: it is running, or gone.
+DELETE FROM etl.etl_pipelines WHERE id = %(id)s AND status NOT IN ('RUNNING', 'PAUSE_REQUESTED') RETURNING id
+
+-- name: set_enabled
+UPDATE etl.etl_pipelines SET enabled = %(enabled)s WHERE id = %(id)s AND enabled <> %(enabled)s RETURNING id
+
+-- name: reload
+-- The running run takes the present version at its next batch. Zero rows: it is not running.
+UPDATE etl.etl_pipelines SET reload_version = version
+WHERE id = %(id)s AND status IN ('RUNNING', 'PAUSE_REQUESTED')
+RETURNING version
+
+-- name: page
+-- One page by name. Keyset: what comes after the last name seen, however many rows were added meanwhile.
+SELECT p.id, p.name, p.status, p.enabled, p.version, p.due_at, p.effective_target, etl.pipeline_config(p) AS config
+FROM etl.etl_pipelines p
+WHERE (%(status)s::text IS NULL OR p.status = %(status)s)
+  AND (%(enabled)s::boolean IS NULL OR p.enabled = %(enabled)s)
+  AND (%(name)s::text IS NULL OR strpos(lower(p.name), lower(%(name)s)) > 0)
+  AND (%(after)s::text IS NULL OR p.name > %(after)s)
+ORDER BY p.name
+LIMIT %(limit)s
+
+-- name: audit
+INSERT INTO etl.etl_audit (actor, action, pipeline_id, details)
+VALUES (%(actor)s, %(action)s, %(pipeline_id)s, %(details)s)
+
+-- name: forget
+-- Keys are for retries: after a day a key is as good as new.
+DELETE FROM etl.etl_idempotency WHERE created_at < now() - interval '1 day'
+
+-- name: remember
+-- An Idempotency-Key: zero rows mean that it was used before.
+INSERT INTO etl.etl_idempotency (key, pipeline_id, answer) VALUES (%(key)s, %(pipeline_id)s, %(answer)s)
+ON CONFLICT DO NOTHING
+RETURNING key
+
+-- name: remembered
+SELECT pipeline_id, answer FROM etl.etl_idempotency WHERE key = %(key)s
+
+-- name: versions
+SELECT version, config, changed_at, changed_by FROM etl.etl_config_versions
+WHERE pipeline_id = %(id)s ORDER BY version DESC LIMIT %(limit)s

@@ -1,0 +1,167 @@
+"""Which functions and relations a query may use.
+
+| what                                            | verdict                                                        |
+|-------------------------------------------------|----------------------------------------------------------------|
+| relation outside the allowed schemas            | refused, also behind a view, pg_catalog and information_schema |
+| named in VITRINA_ALLOWED_FUNCTIONS              | passes, whatever it is: the operator of this server vouches    |
+| built-in, IMMUTABLE or STABLE                   | passes, except those below                                     |
+| built-in that executes SQL given as text        | refused: query_to_xml, table_to_xml, … (ts_stat is VOLATILE)   |
+| built-in that reads the catalogue or the server | refused: pg_* but a few, has_*_privilege, to_reg*, comments, … |
+| built-in that reads the session                 | refused: current_setting, inet_*_addr, txid_*                  |
+| a type's input function, called by name         | refused: it takes any type by its oid                          |
+| now(), CURRENT_DATE, …, age(x)                  | warning: the mart changes with the clock                       |
+| VOLATILE, whoever's                             | refused: side effects, or never twice the same value           |
+| of an extension, IMMUTABLE or STABLE            | passes, except crosstab, connectby, xpath_table (execute text) |
+|                                                 | and extensions that look into the server or out of it          |
+| user-defined                                    | refused                                                        |
+| SECURITY DEFINER                                | refused: it runs with its owner's rights                       |
+| operator, cast, aggregate, type, domain         | as the functions behind it                                     |
+"""
+
+import re
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from typing import Literal
+
+from vitrina.sql.calls import Call, Relation, Resolved
+
+FUNCTIONS_SETTING = "VITRINA_ALLOWED_FUNCTIONS"
+SCHEMAS_SETTING = "VITRINA_ALLOWED_SOURCE_SCHEMAS"
+
+RUNS_TEXT = re.compile(r"(query|table|cursor|schema|database)_to_xml.*|ts_stat|crosstab\w*|connectby|xpath_table")
+CATALOGUE = re.compile(
+    r"pg_.*|has_\w+_privilege|to_reg\w+|reg[a-z]+|(col|obj|shobj)_description|format_type|oidvectortypes|aclexplode"
+    r"|acldefault|makeaclitem|aclcontains|row_security_active|mxid_age"
+)
+HARMLESS = {
+    "pg_typeof",
+    "pg_collation_for",
+    "pg_size_pretty",
+    "pg_size_bytes",
+    "pg_column_size",
+    "pg_lsn",
+    "pg_wal_lsn_diff",
+}
+SESSION = re.compile(r"current_setting|inet_(client|server)_\w+|txid_\w+|getpgusername|get_current_ts_config")
+CLOCK = {"now", "transaction_timestamp", "statement_timestamp"}
+CHANGING = re.compile(
+    r"random\w*|\w*clock_timestamp|timeofday|gen_random\w*|uuidv\d|uuid_generate_\w+|array_(sample|shuffle)"
+    r"|nextval|currval|lastval|normal_rand|system|bernoulli|system_rows|system_time"
+)
+# Extensions that look into the server, or out of it, whatever their functions say of themselves.
+INTRUSIVE = {
+    "adminpack",
+    "amcheck",
+    "dblink",
+    "file_fdw",
+    "lo",
+    "old_snapshot",
+    "pageinspect",
+    "pg_buffercache",
+    "pg_freespacemap",
+    "pg_logicalinspect",
+    "pg_prewarm",
+    "pg_stat_statements",
+    "pg_surgery",
+    "pg_visibility",
+    "pg_walinspect",
+    "pgrowlocks",
+    "pgstattuple",
+    "postgres_fdw",
+    "sslinfo",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about a query that somebody should know: an error refuses it, a warning does not."""
+
+    level: Literal["error", "warning"]
+    where: str
+    message: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.remedy})" if self.remedy else self.message
+
+
+def judge(resolved: Resolved, schemas: Set[str], functions: Set[str]) -> Iterator[Finding]:
+    """What is wrong, or worth saying, about what a query uses."""
+    for relation in resolved.relations:
+        yield from _judge_relation(relation, schemas)
+    for call in resolved.calls:
+        if call.qualified not in functions:
+            yield from _judge_call(call)
+    if resolved.uses.reads_clock:
+        yield _clock("CURRENT_DATE or the like")
+    if resolved.uses.locks_rows:
+        yield Finding("error", "a view", "a view that the query reads locks rows (FOR UPDATE / SHARE)")
+
+
+def _judge_relation(relation: Relation, schemas: Set[str]) -> Iterator[Finding]:
+    if relation.schema in schemas:
+        return
+    name = f"{relation.schema}.{relation.name}"
+    own = relation.schema in ("pg_catalog", "information_schema")
+    remedy = (
+        f"read tables of {', '.join(sorted(schemas))} only"
+        if own
+        else f"{SCHEMAS_SETTING} allows {', '.join(sorted(schemas))}; a view may not reach past them either"
+    )
+    yield Finding("error", name, f"the query reads {name}: schema {relation.schema} is not allowed", remedy)
+
+
+def _judge_call(call: Call) -> Iterator[Finding]:
+    reason = _reason(call)
+    if reason:
+        what = f"{call.via} calls {call.qualified}, which" if call.via else f"function {call.qualified}"
+        yield Finding("error", call.qualified, f"{what} {reason}", _remedy(call))
+    elif call.builtin and call.how == "call" and (call.name in CLOCK or (call.name == "age" and call.args == 1)):
+        yield _clock(f"{call.name}()")
+
+
+def _reason(call: Call) -> str:
+    """Why a function is refused; empty when it is not."""
+    if call.constructor:
+        return ""
+    if not call.builtin and not call.extension:
+        rights = " and runs with its owner's rights (SECURITY DEFINER)" if call.definer else ""
+        return f"is user-defined{rights}"
+    if call.definer:
+        return "runs with its owner's rights (SECURITY DEFINER)"
+    if call.how == "part":
+        return ""
+    if RUNS_TEXT.fullmatch(call.name):
+        return "executes SQL that is hidden in a text"
+    if call.extension in INTRUSIVE:
+        return f"is of extension {call.extension}, which reaches beyond the tables of a query"
+    if call.volatility == "v":
+        return _volatile(call)
+    return _denied_builtin(call) if call.builtin and call.how == "call" else ""
+
+
+def _volatile(call: Call) -> str:
+    if CHANGING.fullmatch(call.name):
+        return "gives another value at every call: the mart would never equal the query"
+    return "is VOLATILE: it may have effects, or give another value at every call"
+
+
+def _denied_builtin(call: Call) -> str:
+    if call.name in HARMLESS or call.name.startswith(("regexp_", "regr_")):
+        return ""
+    if CATALOGUE.fullmatch(call.name):
+        return "reads the server's catalogue, not data"
+    if SESSION.fullmatch(call.name):
+        return "depends on the session, not on data"
+    return "is the input function of a type" if call.takes_cstring else ""
+
+
+def _remedy(call: Call) -> str:
+    if call.volatility == "v" and CHANGING.fullmatch(call.name):
+        return "store the value in the source, or leave it to the mart's column default"
+    return f"leave it out, or have it named in {FUNCTIONS_SETTING}"
+
+
+def _clock(what: str) -> Finding:
+    message = f"the query reads the clock ({what}): the mart changes with it, also when no row does"
+    return Finding("warning", what, message, "compare with a column instead, if that is not wanted")

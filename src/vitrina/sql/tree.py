@@ -1,0 +1,164 @@
+"""What the server makes of a SELECT: its tree after parse analysis and rewriting, every name resolved to an oid.
+
+`debug_print_rewritten` sends that tree to the client as a LOG message while a statement is prepared. Nothing is
+planned or executed (literals go through the input function of their type, as the reader), nothing is created, and it
+works the same in READ ONLY transactions, on standbys and on sources where Vitrina owns nothing. In the tree views
+are expanded, to any depth, and the row-level policies that hold for this role are applied.
+
+The message would go to the server's log as well (about 20 kB a query); a role that may set log_min_messages
+(`vitrina roles` grants it) keeps it out of there.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from psycopg import NotSupportedError, errors
+from psycopg.pq import ExecStatus
+
+from vitrina.domain.errors import ConfigError
+from vitrina.meta.db import Connection
+from vitrina.sql.describe import FIRST_USER_OID
+
+TOO_COMPLEX = "54"  # the class of errors: nested too deeply, too many columns
+TITLE = "rewritten parse tree:"
+FUNCTIONS = {"funcid", "aggfnoid", "winfnoid", "startInRangeFunc", "endInRangeFunc", "tsmhandler"}
+OPERATORS = {"opno", "opnos", "eqop", "sortop", "cycle_mark_neop"}
+# Nodes and the field that names what they call: each must have been found, or the tree has not been understood.
+EXPECTED = {
+    "FUNCEXPR": "funcid",
+    "AGGREF": "aggfnoid",
+    "WINDOWFUNC": "winfnoid",
+    "OPEXPR": "opno",
+    "DISTINCTEXPR": "opno",
+    "NULLIFEXPR": "opno",
+    "SCALARARRAYOPEXPR": "opno",
+    "ROWCOMPAREEXPR": "opnos",
+    "SORTGROUPCLAUSE": "eqop",
+    "TABLESAMPLECLAUSE": "tsmhandler",
+}
+# Names and literals cannot fake a field or hide one: in names blanks and braces are escaped, literals are bytes.
+FIELD = re.compile(r":(\w+)\s+(?:(\d+)(?=\s)|\(o((?:\s+\d+)+)\))")
+NODE = re.compile(r"(?<!\\)\{([A-Z]+)\s")
+CLOCK = re.compile(r"\{SQLVALUEFUNCTION\s+:op\s+[0-8]\s")  # CURRENT_DATE … LOCALTIMESTAMP(n); then CURRENT_ROLE …
+
+
+@dataclass(frozen=True)
+class Uses:
+    """The oids of what a tree uses; types only where they are not the server's own."""
+
+    functions: frozenset[int] = frozenset()
+    operators: frozenset[int] = frozenset()
+    types: frozenset[int] = frozenset()
+    relations: frozenset[int] = frozenset()
+    reads_clock: bool = False
+    locks_rows: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.functions or self.operators or self.types or self.relations)
+
+    def __sub__(self, other: "Uses") -> "Uses":
+        return Uses(
+            self.functions - other.functions,
+            self.operators - other.operators,
+            self.types - other.types,
+            self.relations - other.relations,
+        )
+
+    def __or__(self, other: "Uses") -> "Uses":
+        return Uses(
+            self.functions | other.functions,
+            self.operators | other.operators,
+            self.types | other.types,
+            self.relations | other.relations,
+            self.reads_clock or other.reads_clock,
+            self.locks_rows or other.locks_rows,
+        )
+
+
+def read_tree(text: str) -> Uses:
+    """What a node tree uses, by oid."""
+    oids: dict[str, set[int]] = {}
+    found: Counter[str] = Counter()
+    for name, one, many in FIELD.findall(text):
+        found[name] += 1
+        oids.setdefault(name, set()).update(map(int, many.split() if many else [one]))
+    nodes = Counter(NODE.findall(text))
+    _check_understood(nodes, found, oids)
+    return Uses(
+        functions=_gather(oids, FUNCTIONS),
+        operators=_gather(oids, OPERATORS),
+        types=frozenset(
+            oid
+            for name, values in oids.items()
+            if "type" in name.lower() or name.endswith("typid")
+            for oid in values
+            if oid >= FIRST_USER_OID
+        ),
+        relations=_gather(oids, {"relid"}),
+        reads_clock=CLOCK.search(text) is not None,
+        locks_rows="ROWMARKCLAUSE" in nodes,
+    )
+
+
+def rewritten_tree(conn: Connection, select: str) -> str:
+    """The tree of a SELECT, as this transaction would run it; leaves search_path at pg_catalog alone."""
+    conn.execute(
+        """
+        SELECT set_config('client_min_messages', 'log', true), set_config('debug_pretty_print', 'off', true),
+               CASE WHEN has_parameter_privilege('log_min_messages', 'SET')
+                    THEN set_config('log_min_messages', 'panic', true) END,
+               set_config('debug_print_rewritten', 'on', true)
+        """
+    )
+    with _listening(conn) as trees:
+        _prepare(conn, select)
+    conn.execute("SET LOCAL debug_print_rewritten = off")
+    conn.execute("SET LOCAL search_path = pg_catalog")
+    if len(trees) != 1:
+        raise ConfigError("the server does not show how it reads the query, so it cannot be checked")
+    return trees[0]
+
+
+@dataclass
+class _Trees:
+    found: list[str] = field(default_factory=list)
+
+    def hear(self, diagnostic: errors.Diagnostic) -> None:
+        if diagnostic.message_primary == TITLE:
+            self.found.append(diagnostic.message_detail or "")
+
+
+@contextmanager
+def _listening(conn: Connection) -> Iterator[list[str]]:
+    trees = _Trees()
+    hear = trees.hear
+    conn.add_notice_handler(hear)
+    try:
+        yield trees.found
+    finally:
+        conn.remove_notice_handler(hear)
+
+
+def _prepare(conn: Connection, select: str) -> None:
+    # The extended protocol takes one statement; it is analysed and rewritten, and no more.
+    result = conn.pgconn.prepare(b"", select.encode())
+    if result.status != ExecStatus.COMMAND_OK:
+        error = errors.error_from_result(result)
+        if isinstance(error, NotSupportedError) or (error.sqlstate or "").startswith(TOO_COMPLEX):
+            raise ConfigError(f"the server cannot read the query: {error.diag.message_primary}") from error
+        raise error
+
+
+def _gather(oids: Mapping[str, set[int]], names: set[str]) -> frozenset[int]:
+    return frozenset(oid for name in names for oid in oids.get(name, ()) if oid)
+
+
+def _check_understood(nodes: Counter[str], found: Counter[str], oids: Mapping[str, set[int]]) -> None:
+    missed = [
+        name for name in set(EXPECTED.values()) if sum(nodes[n] for n, f in EXPECTED.items() if f == name) > found[name]
+    ]
+    if missed or oids.get("commandType", {1}) != {1}:
+        raise ConfigError("the server's reading of the query cannot be understood, so it cannot be checked")

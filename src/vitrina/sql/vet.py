@@ -1,0 +1,101 @@
+"""The SQL guard as a whole: may this SELECT run, and what should its author know?
+
+Each layer stands without the one above it:
+
+| layer                                         | stops                                                                |
+|-----------------------------------------------|----------------------------------------------------------------------|
+| 1. the grammar (`guard`)                      | several statements, anything but SELECT, DML in CTEs, INTO, row      |
+|                                               | locks, parameters, tables without a schema or of a forbidden one,    |
+|                                               | texts too long or too deep; needs no database                        |
+| 2. what it calls, by oid (`tree` + `calls`,   | functions that write, signal, sleep, lock, read files or the server, |
+|    judged by `rules`)                         | execute text; user-defined and SECURITY DEFINER ones, also as        |
+|                                               | operator, cast, type or policy; shadowed names; forbidden schemas    |
+|                                               | behind views, however deep                                           |
+| 3. the reader's role                          | reading what was not granted, writing anything, files, other roles'  |
+|                                               | sessions: whatever the layers above have missed                      |
+| 4. READ ONLY transactions, and a read-only    | writes by functions that run with their owner's rights, from the     |
+|    subtransaction in `etl.read_as_reader`     | reader's connection and inside the runner's own statements           |
+| 5. the extended protocol (all but COPY)       | a second statement                                                   |
+| 6. statement and lock timeouts                | what would never end                                                 |
+
+What the owner of a view or of a SECURITY DEFINER function lends the reader to read is stopped by layer 2 alone.
+
+Layer 2 is the same for the warehouse and for remote sources: it needs a connection and nothing of Vitrina's in the
+database. A function named in VITRINA_ALLOWED_FUNCTIONS is trusted with everything in its body. Not followed: what a
+foreign table does on its server, and partitions, which belong to their parent wherever they live.
+"""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from vitrina.domain.errors import ConfigError
+from vitrina.meta.db import Connection, transaction
+from vitrina.sql.calls import resolve_uses
+from vitrina.sql.guard import check_select
+from vitrina.sql.rules import Finding, judge
+from vitrina.sql.tree import rewritten_tree
+
+CLOCK_LITERAL = re.compile(r"'\s*(now|today|tomorrow|yesterday)\s*'", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Vetted:
+    """A SELECT that may run, without what surrounds it, and what is worth saying about it."""
+
+    select: str
+    warnings: tuple[Finding, ...]
+
+
+def vet_select(
+    conn: Connection,
+    session: Mapping[str, str],
+    text: str,
+    *,
+    schemas: Collection[str],
+    functions: Collection[str] = (),
+) -> Vetted:
+    """Check a query by grammar and by what it calls; a ConfigError lists all that is wrong.
+
+    `conn` is the reader's, `session` the settings that the query will run with: search_path decides what names mean.
+    """
+    select = check_select(text, schemas)
+    findings = called(conn, session, select, schemas=schemas, functions=functions)
+    wrong = [str(finding) for finding in findings if finding.level == "error"]
+    if wrong:
+        raise ConfigError("the query is refused: " + "; ".join(wrong))
+    return Vetted(select, tuple(findings))
+
+
+def inspect_select(
+    conn: Connection,
+    session: Mapping[str, str],
+    text: str,
+    *,
+    schemas: Collection[str],
+    functions: Collection[str] = (),
+) -> list[Finding]:
+    """The same as a list, for people who are still writing: errors and warnings alike."""
+    try:
+        select = check_select(text, schemas)
+        return called(conn, session, select, schemas=schemas, functions=functions)
+    except ConfigError as error:
+        return [Finding("error", "query", error.message, error.remedy)]
+
+
+def called(
+    conn: Connection,
+    session: Mapping[str, str],
+    select: str,
+    *,
+    schemas: Collection[str],
+    functions: Collection[str] = (),
+) -> list[Finding]:
+    """The second layer alone: what the query calls and reads, judged. Nothing is planned or executed."""
+    with transaction(conn, session, read_only=True):
+        resolved = resolve_uses(conn, rewritten_tree(conn, select))
+    findings = dict.fromkeys(judge(resolved, frozenset(schemas), frozenset(functions)))
+    if literal := CLOCK_LITERAL.search(select):
+        message = f"{literal[0]} as a date or time means the clock: the mart changes with it, also when no row does"
+        findings[Finding("warning", literal[0], message, "write the date out, if that is meant")] = None
+    return list(findings)

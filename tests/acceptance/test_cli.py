@@ -1,0 +1,190 @@
+"""The command line as a user meets it: real processes, a home of its own, exit codes."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.faults.driver import runner_environment
+from tests.support import Lab
+
+FILMS = "SELECT f.id AS film_id, f.title FROM content.film_work f"
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("VITRINA_")}
+
+
+class Cli:
+    """`vitrina` in a folder, with an environment."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder, self.environment = folder, environment
+
+    def __call__(self, *arguments: str, expect: int = 0) -> str:
+        """Run to the end; what it said, on both channels."""
+        done = subprocess.run(
+            [sys.executable, "-m", "vitrina", *arguments],
+            env=self.environment,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == expect, done.stdout
+        assert "Traceback" not in done.stdout, done.stdout
+        return done.stdout
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that the server's user can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="vitrina-cli-"))
+    folder.chmod(0o755)
+    yield folder
+    Cli(folder, CLEAN | {"VITRINA_HOME": str(folder / "home")})("down", "--purge")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def stack(home: Path) -> Cli:
+    """An embedded stack, not yet started."""
+    short = {"VITRINA_POLL_SECONDS": "0.2", "VITRINA_LEASE_SECONDS": "3", "VITRINA_LOG_FORMAT": "json"}
+    return Cli(home, CLEAN | short | {"VITRINA_HOME": str(home / "home")})
+
+
+@pytest.fixture
+def cli(lab: Lab, tmp_path: Path) -> Cli:
+    """On a server of one's own, by URL."""
+    return Cli(tmp_path, runner_environment(lab) | {"VITRINA_HOME": str(tmp_path / "home")})
+
+
+def runners(home: Path) -> list[str]:
+    return sorted(file.read_text() for file in home.glob("home/**/runner-*.pid"))
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def rows(conninfo: str, query: str) -> list[Any]:
+    with psycopg.connect(conninfo.strip(), autocommit=True) as conn:
+        cursor = conn.execute(query.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def test_help_names_every_command(cli: Cli) -> None:
+    said = cli("--help")
+    for command in ("demo", "up", "down", "logs", "migrate", "roles", "runner", "psql", "db"):
+        assert f" {command} " in said
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["runner", "--pipeline", "x"], ["up", "--runners", "99"]])
+def test_wrong_usage_is_exit_code_2(cli: Cli, arguments: list[str]) -> None:
+    cli(*arguments, expect=2)
+
+
+def test_up_and_down_twice(stack: Cli, home: Path) -> None:
+    port = free_port()
+    assert "up" in stack("up", "--runners", "2", "--port", port)
+    first = runners(home)
+    assert len(first) == 2
+    stack("up", "--runners", "2", "--port", port)
+    assert runners(home) == first
+
+    url = stack("db", "url")
+    rows(url, "CREATE SCHEMA content; CREATE TABLE content.t (id int PRIMARY KEY); INSERT INTO content.t VALUES (1)")
+    assert "up to date" in stack("migrate")
+    assert rows(url, "SELECT has_database_privilege('vitrina_reader', current_database(), 'TEMP')") == [(False,)]
+    rows(
+        url,
+        "INSERT INTO etl.etl_pipelines (name, source_table, target_table, key, status)"
+        " VALUES ('t', 'content.t', 'analytics.t', '{id}', 'RUN_REQUESTED')",
+    )
+    wait_until(lambda: rows(url, "SELECT status FROM etl.etl_pipelines") == [("IDLE",)])
+    assert rows(url, "SELECT status, error FROM etl.etl_runs") == [("SUCCESS", None)]
+    assert rows(url, "SELECT id FROM analytics.t") == [(1,)]
+    assert "succeeded" in stack("logs")
+
+    assert "down" in stack("down")
+    assert runners(home) == []
+    assert "down" in stack("down")
+    assert rows(stack("db", "url"), "SELECT count(*) FROM etl.etl_runs") == [(1,)]
+    assert "the data is gone" in stack("down", "--purge")
+    stack("down", "--purge")
+    assert not (home / "home" / "postgres" / "data").exists()
+    assert "vitrina up" in stack("logs", expect=1)
+
+
+def wait_until(condition: Any) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def test_the_demo_twice_rewrites_nothing(stack: Cli) -> None:
+    first = stack("demo", "--films", "50", "--ratings", "300")
+    assert "NO:" not in first
+    assert "nothing was rewritten" not in first
+    assert "nothing was rewritten" in stack("demo", "--films", "50", "--ratings", "300")
+
+
+def test_once_is_0_when_the_run_has_succeeded(cli: Cli, lab: Lab) -> None:
+    pipeline = lab.add(source_query=FILMS, key=["film_id"])
+    assert "mart: IDLE" in cli("runner", "--once", "--pipeline", "mart")
+    lab.assert_equal(pipeline)
+    cli("runner", "--once", "--pipeline", str(pipeline.id))
+    assert lab.value("SELECT count(*) FROM etl.etl_runs WHERE status = 'SUCCESS'") == 2
+
+
+def test_once_is_1_when_it_has_not(cli: Cli, lab: Lab) -> None:
+    lab.add(source_query=FILMS, key=["nothing"])
+    assert "mart: FAILED" in cli("runner", "--once", "--pipeline", "mart", expect=1)
+    assert "there is no pipeline 'other'" in cli("runner", "--once", "--pipeline", "other", expect=1)
+    lab.sql("UPDATE etl.etl_pipelines SET enabled = false")
+    assert "disabled" in cli("runner", "--once", "--pipeline", "mart", expect=1)
+
+
+def test_once_is_1_when_another_runner_has_the_pipeline(cli: Cli, lab: Lab) -> None:
+    lab.add(source_query=FILMS, key=["film_id"])
+    lab.sql("UPDATE etl.etl_pipelines SET status = 'RUN_REQUESTED'")
+    lab.sql("UPDATE etl.etl_pipelines SET status = 'RUNNING'")
+    assert "mart: RUNNING" in cli("runner", "--once", "--pipeline", "mart", expect=1)
+
+
+def test_once_without_a_pipeline_works_off_what_is_due(cli: Cli, lab: Lab) -> None:
+    pipeline = lab.add(source_query=FILMS, key=["film_id"])
+    lab.request(pipeline)
+    cli("runner", "--once")
+    assert lab.status(pipeline) == "IDLE"
+    cli("runner", "--once")
+    assert lab.value("SELECT count(*) FROM etl.etl_runs") == 1
+
+
+def test_a_database_that_is_not_there_is_a_sentence_without_the_password(cli: Cli) -> None:
+    for name in ("DATABASE", "RUNNER", "READER"):
+        cli.environment[f"VITRINA_{name}_URL"] = "postgresql://somebody:planted-secret@127.0.0.1:1/nothing"
+    for arguments in (["migrate"], ["runner"], ["roles"]):
+        said = cli(*arguments, expect=1)
+        assert "cannot connect to Postgres" in said
+        assert "planted-secret" not in said
+
+
+def test_a_meta_store_that_is_not_migrated_names_the_remedy(cli: Cli, empty_db: str) -> None:
+    for name in ("DATABASE", "RUNNER", "READER"):
+        cli.environment[f"VITRINA_{name}_URL"] = empty_db
+    assert "vitrina migrate" in cli("runner", "--once", expect=1)
+    assert "up to date" in cli("migrate")
+    cli("runner", "--once")

@@ -1,0 +1,80 @@
+"""The doctor on sets-up of every kind."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.acceptance.client import vitrina
+from tests.contract.server import Api
+from vitrina import __version__
+
+
+def levels(**expect: Any) -> dict[str, str]:
+    """Each check's level, by what it is about."""
+    return {check["about"]: check["level"] for check in vitrina("doctor", "-o", "json", **expect).json}
+
+
+@pytest.fixture
+def own_server(api: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
+    """By URL, with each role's own."""
+    monkeypatch.setenv("VITRINA_DATABASE_URL", api.lab.conninfo)
+    for name, role in (("RUNNER_URL", "runner"), ("READER_URL", "reader"), ("API_ROLE_URL", "api")):
+        monkeypatch.setenv(f"VITRINA_{name}", make_conninfo(api.lab.conninfo, user=f"vitrina_{role}"))
+    return api
+
+
+def test_all_is_well(own_server: Api) -> None:
+    found = levels()
+    assert set(found.values()) == {"ok"}
+    machine = {"Python", "home", "disk", "transforms"}
+    database = {"Postgres", "wal_level", "meta-store", "roles", "reader"}
+    schemas = {"source schema content", "source schema ugc", "mart schema analytics"}
+    assert set(found) == machine | database | schemas | {"API", "token", "runners"}
+    assert f"1 alive, version {__version__}" in vitrina("doctor").out
+
+
+def test_nothing_is_running_is_no_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VITRINA_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("vitrina.client.DEFAULT_URL", "http://127.0.0.1:9")
+    found = levels()
+    assert (found["Postgres"], found["API"]) == ("warn", "warn")
+    assert not (tmp_path / "home").exists()
+
+
+def test_what_is_broken_is_named_with_its_remedy(own_server: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = own_server.lab
+    lab.sql("REVOKE USAGE ON SCHEMA ugc FROM vitrina_reader; REVOKE CREATE ON SCHEMA analytics FROM vitrina_runner")
+    monkeypatch.setenv("VITRINA_ALLOWED_SOURCE_SCHEMAS", "content,ugc,nowhere")
+    monkeypatch.setenv("VITRINA_TRANSFORM_MODULES", "no_such_module")
+    monkeypatch.setenv("VITRINA_SOURCES__FAR", "postgresql://127.0.0.1:9/far")
+    monkeypatch.delenv("VITRINA_READER_URL")
+    monkeypatch.setenv("VITRINA_TOKEN", "wrong")
+    found = levels(expect=1)
+    lab.sql("GRANT USAGE ON SCHEMA ugc TO vitrina_reader; GRANT CREATE ON SCHEMA analytics TO vitrina_runner")
+    assert found["transforms"] == found["mart schema analytics"] == found["source far"] == found["token"] == "fail"
+    assert found["source schema nowhere"] == found["roles"] == "warn"
+
+
+def test_a_reader_without_rights(own_server: Api) -> None:
+    lab = own_server.lab
+    lab.sql("REVOKE USAGE ON SCHEMA ugc FROM vitrina_reader; REVOKE SELECT ON content.genre FROM vitrina_reader")
+    said = vitrina("doctor", expect=1).out
+    lab.sql("GRANT USAGE ON SCHEMA ugc TO vitrina_reader; GRANT SELECT ON content.genre TO vitrina_reader")
+    assert "source schema ugc: the reader may not read the schema" in said
+    assert "source schema content: the reader may not read 1 of" in said
+
+
+def test_no_migrations_no_server(api: Api, empty_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITRINA_DATABASE_URL", empty_db)
+    assert levels(expect=1)["meta-store"] == "fail"
+    monkeypatch.setenv("VITRINA_DATABASE_URL", "postgresql://127.0.0.1:9/nobody")
+    assert levels(expect=1)["Postgres"] == "fail"
+    monkeypatch.setenv("VITRINA_DATABASE_URL", "postgresql://u:hunter2@[broken")
+    assert "hunter2" not in vitrina("doctor", expect=1).out
+
+
+def test_wrong_settings_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITRINA_PORT", "many")
+    assert "VITRINA_PORT" in vitrina("doctor", expect=1).err
