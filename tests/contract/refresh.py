@@ -32,9 +32,9 @@ def endpoints(app: FastAPI) -> str:
     """Every documented route: method, path, role, what it is for."""
     rows = ["| method | path | role | what |", "|---|---|---|---|"]
     for route in iter_route_contexts(app.routes):
-        if getattr(route, "operation_id", None):
-            role = needed_role(route.endpoint)
-            rows += [f"| {m} | `{route.path}` | {_named(role)} | {route.summary} |" for m in sorted(route.methods)]
+        if route.endpoint and getattr(route, "operation_id", None):
+            methods, role = ", ".join(sorted(route.methods or ())), needed_role(route.endpoint)
+            rows.append(f"| {methods} | `{route.path}` | {_named(role)} | {route.summary} |")
     return "\n".join(rows) + "\n"
 
 

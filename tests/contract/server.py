@@ -22,7 +22,7 @@ from vitrina.runner.main import Runner
 ROLES = ("viewer", "operator", "admin")
 FILMS = "SELECT f.id AS film_id, f.title, f.rating FROM content.film_work f"
 CHANGED_FILMS = "SELECT f.id AS film_id, f.title, f.modified FROM content.film_work f"
-PLAN = {
+PLAN: dict[str, Any] = {
     "name": "catalog",
     "key": ["film_id"],
     "tasks": [
@@ -98,7 +98,7 @@ class Api:
 
     def wait_for(self, name: str, *statuses: str, seconds: float = 15) -> dict[str, Any]:
         """The pipeline's status, once it is one of these."""
-        return wait(lambda: self.get(f"/pipelines/{name}/status"), lambda s: s["status"] in statuses, seconds)
+        return dict(wait(lambda: self.get(f"/pipelines/{name}/status"), lambda s: s["status"] in statuses, seconds))
 
     def audit(self) -> list[tuple[Any, ...]]:
         """Actor, action and details, in order."""

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fastapi.routing import iter_route_contexts
@@ -79,12 +80,12 @@ def test_the_table_has_every_route(shared: Api) -> None:
 def _routes(api: Api) -> Iterator[tuple[str, str]]:
     for route in iter_route_contexts(api.app.routes):
         for method in (getattr(route, "methods", None) or {"GET"}) - {"HEAD"}:
-            yield method, route.path
+            yield method, str(route.path)
 
 
 def test_a_route_that_declares_no_role_is_closed_to_all(api: Api) -> None:
     route = next(r for r in iter_route_contexts(api.app.routes) if r.path == "/api/v1/runners")
-    endpoint = route.endpoint
+    endpoint: Any = route.endpoint
     role = endpoint.needed_role
     try:
         del endpoint.needed_role
@@ -116,10 +117,10 @@ def test_malformed_headers_open_nothing(shared: Api, header: str) -> None:
 def test_a_revoked_token_opens_nothing(api: Api) -> None:
     repo = TokenRepo(api.lab.db)
     token = repo.create("guest", "admin")
-    guest = {"headers": {"Authorization": f"Bearer {token}"}}
-    assert api.ask("GET", "/pipelines", **guest).status_code == 200
+    guest = {"Authorization": f"Bearer {token}"}
+    assert api.ask("GET", "/pipelines", headers=guest).status_code == 200
     repo.revoke("guest")
-    assert api.ask("GET", "/pipelines", **guest).status_code == 401
+    assert api.ask("GET", "/pipelines", headers=guest).status_code == 401
 
 
 def test_a_refused_call_changes_nothing(api: Api) -> None:

@@ -115,8 +115,7 @@ def test_a_uuid_wins_over_a_name_that_looks_like_one(api: Api) -> None:
 )
 @pytest.mark.parametrize("which", ["nothing", "9a9a9a9a-0000-4000-8000-000000000000", "фильмы ☃", "a%2Fb"])
 def test_what_is_not_there_is_not_found(shared: Api, method: str, path: str, which: str) -> None:
-    body = {"json": {}} if method == "PATCH" else {}
-    response = shared.ask(method, f"/pipelines/{which}{path}", **body)
+    response = shared.ask(method, f"/pipelines/{which}{path}", json={} if method == "PATCH" else None)
     assert (response.status_code, response.json()["status"]) == (404, 404)
 
 
@@ -183,7 +182,7 @@ def test_an_edit_is_a_version_and_no_edit_is_none(api: Api) -> None:
 
 def test_tasks_are_replaced_as_a_whole(api: Api) -> None:
     api.post("/pipelines", PLAN)
-    tasks = [PLAN["tasks"][0] | {"order_index": 5, "target_table": "analytics.catalog"}]  # type: ignore[index]
+    tasks = [PLAN["tasks"][0] | {"order_index": 5, "target_table": "analytics.catalog"}]
     edited = api.patch("catalog", {"tasks": tasks}).json()
     assert [task["order_index"] for task in edited["config"]["tasks"]] == [5]
     assert api.patch("catalog", {"tasks": None}).status_code == 422  # then there is no query at all

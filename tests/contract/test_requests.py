@@ -4,6 +4,7 @@ import pytest
 
 from tests.contract.server import FILMS, PLAN, Api, config, wait
 from vitrina.control.services import requests
+from vitrina.control.services.validation import Validation
 from vitrina.runner.main import Runner
 
 ENDLESS = "SELECT count(*) AS film_id FROM generate_series(1, 20000) a, content.film_work b, content.film_work c"
@@ -122,6 +123,14 @@ def test_validate_finds_without_storing(api: Api) -> None:
     assert not bad["valid"]
     assert any(finding["where"] == "target_table" and finding["remedy"] for finding in bad["findings"])
     assert api.get("/pipelines")["items"] == []
+
+
+def test_validate_executes_nothing_that_the_guard_refuses(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+    monkeypatch.setattr(Validation, "_look_at", lambda *args: looked.append(args))
+    for select in ("SELECT pg_sleep(1) AS film_id", "SELECT login AS film_id FROM auth.users", "DROP TABLE x"):
+        assert api.post("/validate", config(source_query=select)).json()["valid"] is False
+    assert looked == []
 
 
 def test_validate_again_sees_what_has_changed(api: Api) -> None:

@@ -86,21 +86,19 @@ def test_a_key_stands_for_one_request(api: Api) -> None:
 
 
 def test_one_key_for_two_pipelines_at_once_starts_one(api: Api) -> None:
-    statuses: list[int] = []
-    names = [f"p{n}" for n in range(4)]
-    for name in names:
-        api.create(name)
-
-    def run(name: str) -> None:
-        statuses.append(api.post(f"/pipelines/{name}/run", headers={"Idempotency-Key": "one"}).status_code)
-
-    threads = [threading.Thread(target=run, args=[name]) for name in names]
-    for thread in threads:
+    first, _ = api.create("a"), api.create("b")
+    answers: list[int] = []
+    key = {"Idempotency-Key": "one"}
+    thread = threading.Thread(
+        target=lambda: answers.append(api.post("/pipelines/b/run", headers=key).status_code), daemon=True
+    )
+    with api.lab.db.transaction():  # the other call, between its answer and its COMMIT
+        api.lab.sql("INSERT INTO etl.etl_idempotency VALUES ('one', %s, '{\"options\": {}}')", first["id"])
         thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(statuses) == [202, 409, 409, 409]
-    assert api.lab.value("SELECT count(*) FROM etl.etl_pipelines WHERE status = 'RUN_REQUESTED'") == 1
+        wait(lambda: api.lab.value("SELECT count(*) FROM pg_locks WHERE NOT granted"), bool)
+    thread.join(10)
+    assert answers == [409]
+    assert api.get("/pipelines/b/status")["status"] == "IDLE"
 
 
 def test_a_key_is_forgotten_after_a_day(api: Api) -> None:

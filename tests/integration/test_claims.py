@@ -188,7 +188,7 @@ def test_a_zombie_can_neither_write_nor_finish_nor_renew(lab: Lab) -> None:
     successor = leases(lab)
     assert successor.reclaim(successor.expired()[0])
     with pytest.raises(LeaseLost):
-        StateRepo(lab.db).fence(lost.pipeline_id, lost.epoch, lost.seq, Checkpoint(None, None, None))
+        StateRepo(lab.db).fence(lost.pipeline_id, lost.epoch, lost.seq, Checkpoint(None, {}, None))
     for leave in (zombie.succeed, zombie.pause):
         with pytest.raises(LeaseLost):
             leave(lost)
@@ -529,7 +529,7 @@ def test_late_news_of_the_last_attempt_do_not_end_the_next(lab: Lab, monkeypatch
 def test_begin_attempt_goes_on_from_the_checkpoint(lab: Lab) -> None:
     mart(lab)
     repo, claim = claimed(lab)
-    StateRepo(lab.db).fence(claim.pipeline_id, claim.epoch, claim.seq, Checkpoint({"value": "7"}, None, "hash"))
+    StateRepo(lab.db).fence(claim.pipeline_id, claim.epoch, claim.seq, Checkpoint({"value": "7"}, {}, "hash"))
     again = repo.begin_attempt(claim, "an error")
     assert (again.attempt, again.epoch, again.seq) == (2, claim.epoch, claim.seq + 1)
     assert (again.checkpoint, again.config_hash) == ({"value": "7"}, "hash")

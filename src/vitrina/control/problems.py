@@ -20,7 +20,6 @@ class Problem(VitrinaError):
     """An error with an HTTP status."""
 
     status = 500
-    title = "Something went wrong"
 
     def __init__(self, message: str, remedy: str = "", findings: Sequence[Finding] = ()) -> None:
         super().__init__(message, remedy)
@@ -31,46 +30,39 @@ class NotFound(Problem):
     """Name something that exists."""
 
     status = 404
-    title = "Not found"
 
 
 class Conflict(Problem):
     """Not in this status, or somebody has it already."""
 
     status = 409
-    title = "Conflict"
 
 
 class Stale(Problem):
     """Read again, then edit."""
 
     status = 412
-    title = "Changed meanwhile"
 
 
 class Invalid(Problem):
     """Correct what the findings name."""
 
     status = 422
-    title = "Invalid"
 
 
 class Forbidden(Problem):
     """Ask for a role that may."""
 
     status = 403
-    title = "Forbidden"
 
 
 class Unauthorised(Problem):
     """Show a token."""
 
     status = 401
-    title = "Unauthorised"
 
 
 class Unavailable(Problem):
     """Try again."""
 
     status = 503
-    title = "Unavailable"

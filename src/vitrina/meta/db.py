@@ -9,6 +9,7 @@ from typing import Any, LiteralString, TypeAlias, cast
 
 import psycopg
 from psycopg import errors, sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 
 from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError, RetryableError, VitrinaError
@@ -47,6 +48,8 @@ def connect(conninfo: str, name: str, *, autocommit: bool = True) -> Connection:
             "a connection string cannot be read", "write postgresql://user:password@host:5432/db"
         ) from None
     except psycopg.OperationalError as error:
+        if "@" in str(conninfo_to_dict(conninfo).get("host", "")):  # the end of a password, taken for the host
+            raise ConfigError("a connection string has an @ in its host", "write an @ of the password as %40") from None
         raise DatabaseLost(f"cannot connect to Postgres: {error}".strip()) from error
 
 

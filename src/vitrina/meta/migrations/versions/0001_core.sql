@@ -36,7 +36,8 @@ CREATE TABLE etl.etl_pipelines (
     run_options        jsonb NOT NULL DEFAULT '{}'    -- of the run that is requested
                            CHECK (jsonb_typeof(run_options) = 'object' AND NOT run_options @? '$.* ? (@.type() != "boolean")'),
     due_at             timestamptz,                   -- RUN_REQUESTED: since when; IDLE: when next; otherwise nothing
-    last_due_at        timestamptz                    -- the last scheduled time that was claimed
+    last_due_at        timestamptz,                   -- the last scheduled time that was claimed
+    reload_version     integer                        -- the version that a running run should take at its next batch
 );
 -- Claiming asks "who is due, oldest first?" and scheduling "who has no due time yet?"; both are index scans.
 CREATE INDEX etl_pipelines_due ON etl.etl_pipelines (due_at)
@@ -59,7 +60,8 @@ CREATE TABLE etl.etl_config_versions (
     version     integer NOT NULL,
     config      jsonb NOT NULL,
     changed_at  timestamptz NOT NULL DEFAULT now(),
-    changed_by  text NOT NULL DEFAULT session_user,
+    -- the caller that the API names for its transaction, else the role that signed in
+    changed_by  text NOT NULL DEFAULT coalesce(nullif(current_setting('vitrina.actor', true), ''), session_user),
     PRIMARY KEY (pipeline_id, version)
 );
 
@@ -204,6 +206,15 @@ CREATE TABLE etl.etl_tokens (
     revoked_at timestamptz
 );
 
+-- Answers to requests with an Idempotency-Key, to be given again.
+CREATE TABLE etl.etl_idempotency (
+    key         text PRIMARY KEY,
+    pipeline_id uuid NOT NULL REFERENCES etl.etl_pipelines ON DELETE CASCADE,
+    answer      jsonb NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX etl_idempotency_by_age ON etl.etl_idempotency (created_at);
+
 CREATE TABLE etl.etl_audit (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at          timestamptz NOT NULL DEFAULT now(),
@@ -262,7 +273,7 @@ CREATE TRIGGER pipeline_moves BEFORE INSERT OR UPDATE ON etl.etl_pipelines
 -- A changed configuration is a new version.
 CREATE FUNCTION etl.pipeline_config(p etl.etl_pipelines) RETURNS jsonb LANGUAGE sql STABLE
     SET search_path = pg_catalog, pg_temp AS $$
-    SELECT to_jsonb(p) - '{version,effective_target,created_at,updated_at,status,run_options,due_at,last_due_at}'::text[]
+    SELECT to_jsonb(p) - '{version,effective_target,created_at,updated_at,status,run_options,due_at,last_due_at,reload_version}'::text[]
         || jsonb_build_object('tasks', coalesce(
                (SELECT jsonb_agg(jsonb_build_object('order_index', t.order_index, 'task_type', t.task_type,
                                                     'body', t.body, 'target_table', t.target_table)
