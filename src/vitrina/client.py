@@ -74,6 +74,8 @@ class Client:
     def connect(cls, settings: Settings) -> Self:
         """To the API that the settings name, or that `vitrina up` started in `$VITRINA_HOME`."""
         url, token = find_url(settings), find_token(settings)
+        if not url.startswith(("http://", "https://")):
+            raise ClientError(f"VITRINA_URL is no address: {url}", f"write {DEFAULT_URL}, for example")
         if not token:
             is_alive(url)
             raise ClientError(f"there is no token for {url}", GET_TOKEN)

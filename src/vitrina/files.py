@@ -87,7 +87,13 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts of several lines become literal blocks, tabs and trailing spaces included."""
+    """A pipeline is a block; texts of several lines become literal blocks, tabs and trailing spaces included."""
+
+    def represent(self, data: Any) -> None:
+        node = self.represent_data(data)
+        if isinstance(node, yaml.MappingNode):
+            node.flow_style = False
+        self.serialize(node)
 
     def analyze_scalar(self, scalar: str) -> Any:
         analysis = super().analyze_scalar(scalar)

@@ -54,7 +54,7 @@ def test_a_new_pipeline_rests_or_is_requested(lab: Lab, status: Status) -> None:
             lab.sql(insert, status)
 
 
-@pytest.mark.parametrize(("name", "status"), product(["request_run", "request_pause"], Status))
+@pytest.mark.parametrize(("name", "status"), list(product(["request_run", "request_pause"], Status)))
 def test_a_request_does_what_the_table_says_or_changes_nothing(lab: Lab, name: str, status: Status) -> None:
     pipeline = mart(lab)
     force(lab, pipeline, status)
@@ -71,7 +71,7 @@ LEAVES: dict[str, Callable[[LeaseRepo, Claim], None]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "status"), product(LEAVES, Status))
+@pytest.mark.parametrize(("name", "status"), list(product(LEAVES, Status)))
 def test_a_runner_leaves_as_the_table_says_or_changes_nothing(lab: Lab, name: str, status: Status) -> None:
     pipeline, repo = mart(lab), leases(lab)
     lab.request(pipeline)

@@ -105,3 +105,25 @@ def test_repair_through_transforms_with_the_primary_key_of_the_mart(lab: Lab) ->
     assert lab.reconcile(pipeline)["different"] == 1
     assert lab.run(pipeline, repair=True)["rows_written"] == 1
     assert lab.reconcile(pipeline)["equal"] is True
+
+
+def test_a_rebuild_writes_every_row_anew_and_at_once(lab: Lab) -> None:
+    pipeline = lab.add(source_query="SELECT id AS film_id, title FROM content.film_work", key=["film_id"], batch_size=7)
+    lab.run(pipeline)
+    written = lab.value("SELECT max(xmin::text::bigint) FROM analytics.mart")
+    run = lab.run(pipeline, rebuild=True)
+    assert (run["status"], run["rows_written"], run["rows_deleted"], run["batches"]) == ("SUCCESS", 60, 60, 1)
+    assert (
+        lab.value("SELECT count(DISTINCT xmin::text) FROM analytics.mart WHERE xmin::text::bigint > %s", written) == 1
+    )
+    lab.assert_equal(pipeline)
+
+
+def test_a_rebuild_asks_before_it_empties_a_mart(lab: Lab) -> None:
+    lab.sql("CREATE TABLE content.short AS SELECT id AS film_id FROM content.film_work")
+    lab.sql("GRANT SELECT ON content.short TO vitrina_reader")
+    pipeline = lab.add(source_table="content.short", key=["film_id"])
+    lab.run(pipeline)
+    lab.sql("DELETE FROM content.short")
+    assert "this would delete 60 of 60 rows" in lab.run(pipeline, rebuild=True)["error"]
+    assert lab.value("SELECT count(*) FROM analytics.mart") == 60

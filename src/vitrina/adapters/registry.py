@@ -23,6 +23,6 @@ def resolve_mode(job: Job) -> Mode:
     """The steps for a job's mode and target."""
     if is_index(job.plan.target):
         raise ConfigError(f"target {job.plan.target!r}: no Elasticsearch writer is installed", "use a Postgres table")
-    if job.options.repair:
+    if job.options.repair or job.options.rebuild:
         return RepairMode(job)
     return IncrementalMode(job) if job.plan.mode == "incremental" else FullMode(job)

@@ -1,5 +1,6 @@
 """The command line."""
 
+import os
 import sys
 from typing import Annotated, Any
 
@@ -24,6 +25,10 @@ class App(typer.Typer):
         except ValidationError as error:
             wrong = "; ".join(f"VITRINA_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
             say_error(ConfigError(f"settings: {wrong}", "correct the environment or .env"))
+        except BrokenPipeError:  # whoever read us has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError as error:
+            say_error(ConfigError(f"{error.filename or 'the system'}: {error.strerror or error}"))
         sys.exit(1)
 
 
@@ -91,8 +96,10 @@ COMMANDS: dict[str, list[Any]] = {
     ],
     "Operate": [stack.migrate, stack.roles, serve.serve, stack.runner, stack.psql],
 }
+SETTINGS = {"psql": {"ignore_unknown_options": True}}
 for panel, commands in COMMANDS.items():
     for command in commands:
-        app.command(command.__name__.strip("_").replace("_", "-"), rich_help_panel=panel)(command)
+        name = command.__name__.strip("_").replace("_", "-")
+        app.command(name, rich_help_panel=panel, context_settings=SETTINGS.get(name))(command)
 app.add_typer(stack.database, name="db", rich_help_panel="Operate")
 app.add_typer(serve.token, name="token", rich_help_panel="Operate")

@@ -47,7 +47,9 @@ class Change:
 
     @property
     def follows(self) -> str:
-        """What the next run makes of it; empty if just what it would have done anyway."""
+        """What the next run makes of it; empty if just what it would have done anyway, or if it cannot be done."""
+        if self.errors:
+            return ""
         if self.wanted is None:
             return "its history goes; the mart stays as it is"
         plan, before = _plan(self.wanted), _plan_of(self.stored)

@@ -14,7 +14,7 @@ from rich.text import Text
 from vitrina import __version__, bootstrap
 from vitrina.adapters.connections import Connections
 from vitrina.adapters.transformers import load_transforms
-from vitrina.cli.output import STYLES, Format, Output, say, say_json
+from vitrina.cli.output import STYLES, Format, Output, say_beside, say_json
 from vitrina.cli.processes import Background
 from vitrina.client import Client, ClientError, find_token, find_url, is_alive
 from vitrina.domain.errors import VitrinaError
@@ -50,9 +50,9 @@ def doctor(output: Output = Format.text) -> None:
         say_json([asdict(check) for check in checks])
     else:
         for check in checks:
-            say(Text.assemble((f"{check.level:5}", STYLES[check.level]), f"{check.about}: {check.message}"))
+            say_beside(Text(f"{check.level:5}", STYLES[check.level]), f"{check.about}: {check.message}")
             if check.remedy:
-                say(f"     remedy: {check.remedy}")
+                say_beside(Text(f"{'':5}"), f"remedy: {check.remedy}")
     if any(check.level == "fail" for check in checks):
         raise typer.Exit(1)
 

@@ -1,6 +1,7 @@
 """Pipelines as files: validate, plan, apply, export, schema."""
 
 import re
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -56,7 +57,7 @@ def plan(source: Source, prune: Prune = False, output: Output = Format.text) -> 
     if output is Format.json:
         say_json(changes.as_json())
     else:
-        _show(changes)
+        _show(changes, source)
     _refuse_errors(changes)
 
 
@@ -65,13 +66,15 @@ def apply(source: Source, yes: Yes = False, prune: Prune = False, output: Output
     with open_client() as client:
         changes = _changes(client, source, prune)
         if output is Format.text:
-            _show(changes)
+            _show(changes, source)
         _refuse_errors(changes)
         if changes.changes:
             ask("Apply?", output, yes)
         applied = _apply(client, changes, output)
     if output is Format.json:
         say_json(changes.as_json() | {"applied": applied})
+    else:
+        _say_next(changes)
 
 
 def export(
@@ -183,7 +186,15 @@ def _apply_one(client: Client, change: Change) -> None:
     client.delete(path)
 
 
-def _show(changes: Changes) -> None:
+def _say_next(changes: Changes) -> None:
+    """A new pipeline without a schedule waits for a word."""
+    new = [change.wanted for change in changes.changes if change.action == "create" and change.wanted]
+    idle = [pipeline.name for pipeline in new if pipeline.enabled and not pipeline.schedule_interval]
+    if idle:
+        say(f"next: vitrina run {shlex.quote(idle[0])} --wait")
+
+
+def _show(changes: Changes, source: Path) -> None:
     for change in changes.changes:
         sign, style = SIGNS[change.action]
         where = f"  ({change.file})" if change.file else ""
@@ -196,7 +207,7 @@ def _show(changes: Changes) -> None:
         say(f"plan: {counts}, {len(changes.unchanged)} unchanged")
     else:
         say(f"nothing to do: {len(changes.unchanged)} unchanged")
-    if changes.others:
+    if changes.others and source.is_dir():
         say(f"not in the files and kept (--prune deletes them): {', '.join(changes.others)}")
 
 

@@ -1,6 +1,7 @@
 """How commands speak: text for people, JSON for programs, errors and notes on stderr."""
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,13 +74,27 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say(text: str | Text = "") -> None:
-    """A line on stdout."""
+    """A line on stdout, as it is."""
     console().print(text, soft_wrap=True)
+
+
+def say_beside(head: Text, text: str, *, stderr: bool = False) -> None:
+    """A sentence beside its heading: on a terminal folded between words, and then still beside it."""
+    grid = Table.grid()
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(head, Text(text))
+    console(stderr=stderr).print(grid)
 
 
 def note(text: str) -> None:
     """A line on stderr."""
-    console(stderr=True).print(text, soft_wrap=True)
+    console(stderr=True).print(text)
+
+
+def program() -> str:
+    """How this command is called here: by its path, as long as it is on no PATH."""
+    return "vitrina" if shutil.which("vitrina") or not sys.argv[0].endswith("vitrina") else sys.argv[0]
 
 
 def say_json(value: Any) -> None:
@@ -89,13 +104,12 @@ def say_json(value: Any) -> None:
 
 def say_error(error: VitrinaError) -> None:
     """One sentence, what else is wrong, and the remedy."""
-    err = console(stderr=True)
-    err.print(Text.assemble(("error: ", "bold red"), error.message), soft_wrap=True)
+    say_beside(Text("error: ", "bold red"), error.message, stderr=True)
     for finding in getattr(error, "findings", ()):
         if finding["level"] == "error" and finding["message"] not in error.message:
-            err.print(f"  also {finding['where']}: {finding['message']}", soft_wrap=True)
+            say_beside(Text("  also "), f"{finding['where']}: {finding['message']}", stderr=True)
     if error.remedy:
-        err.print(Text.assemble(("remedy: ", "bold"), error.remedy), soft_wrap=True)
+        say_beside(Text("remedy: ", "bold"), error.remedy, stderr=True)
 
 
 def say_table(columns: list[str], rows: list[list[Any]], right: tuple[str, ...] = (), *, fold: bool = False) -> None:
@@ -123,9 +137,9 @@ def say_findings(findings: list[dict[str, Any]], indent: str = "  ") -> None:
     """Each with where and remedy."""
     for finding in findings:
         level = finding["level"]
-        say(Text.assemble(indent, (f"{level:8}", STYLES[level]), f"{finding['where']}: {finding['message']}"))
+        say_beside(Text.assemble(indent, (f"{level:8}", STYLES[level])), f"{finding['where']}: {finding['message']}")
         if finding["remedy"] and level != "info":
-            say(f"{indent}{'':8}remedy: {finding['remedy']}")
+            say_beside(Text(f"{indent}{'':8}"), f"remedy: {finding['remedy']}")
 
 
 def styled(value: Any) -> Text:

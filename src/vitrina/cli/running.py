@@ -34,7 +34,7 @@ def run(
     wait: Wait = False,
     restart: Annotated[bool, typer.Option("--restart", help="Drop the checkpoint first.")] = False,
     allow_deletes: AllowDeletes = False,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Build the target anew.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Write every row of the mart anew, at once.")] = False,
     timeout: Timeout = None,
     output: Output = Format.text,
 ) -> None:

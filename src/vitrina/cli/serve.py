@@ -2,22 +2,20 @@
 
 import ipaddress
 import logging
+import socket
 from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from vitrina import bootstrap
-from vitrina.cli.output import Format, Output, say_json
+from vitrina.cli.output import Format, Output, say, say_json, say_table
 from vitrina.domain.errors import ConfigError
 from vitrina.log import configure_logging
 from vitrina.meta.db import connect
 from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.settings import Settings
 
-out = Console()
 token = typer.Typer(help="Tokens for the API: created, listed, revoked.", no_args_is_help=True)
 
 
@@ -49,12 +47,14 @@ def serve(
                 "create one with: vitrina token create NAME --role admin",
             )
     app = create_app(bootstrap.control_plane(warehouse, settings))
-    uvicorn.run(app, host=address, port=settings.port if port is None else port, log_level=logging.WARNING)
+    number = settings.port if port is None else port
+    _require_free(address, number)
+    uvicorn.run(app, host=address, port=number, log_level=logging.WARNING)
 
 
 @token.command("create")
 def create(
-    name: Annotated[str, typer.Argument(help="Whose it is.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.")],
     role: Annotated[RoleName, typer.Option(help="What it may do.")] = RoleName.viewer,
 ) -> None:
     """Create a token and print it, this once; only its hash is stored."""
@@ -65,26 +65,37 @@ def create(
 
 @token.command("list")
 def list_tokens(output: Output = Format.text) -> None:
-    """Names and roles."""
+    """List the names and roles of tokens, never the tokens."""
     with connect(bootstrap.open_warehouse(Settings()).owner, "token") as conn:
         rows = TokenRepo(conn).all()
     if output is Format.json:
         say_json([{k: row[k] for k in ("name", "role", "created_at", "revoked_at")} for row in rows])
         return
-    table = Table("name", "role", "created", "revoked", box=None)
-    for row in rows:
-        revoked = f"{row['revoked_at']:%Y-%m-%d}" if row["revoked_at"] else ""
-        table.add_row(row["name"], row["role"], f"{row['created_at']:%Y-%m-%d}", revoked)
-    out.print(table)
+    if not rows:
+        say("no tokens; create one with: vitrina token create NAME")
+        return
+    days = [[f"{at:%Y-%m-%d}" if at else None for at in (row["created_at"], row["revoked_at"])] for row in rows]
+    cells = [[row["name"], row["role"], *day] for row, day in zip(rows, days, strict=True)]
+    say_table(["name", "role", "created", "revoked"], cells)
 
 
 @token.command("revoke")
-def revoke(name: Annotated[str, typer.Argument(help="Whose.")]) -> None:
-    """From now on it opens nothing."""
+def revoke(name: Annotated[str, typer.Argument(metavar="NAME", help="Whose.")]) -> None:
+    """Revoke a token: from now on it opens nothing."""
     with connect(bootstrap.open_warehouse(Settings()).owner, "token") as conn:
         if not TokenRepo(conn).revoke(name):
             raise ConfigError(f"there is no valid token {name!r}", "look at: vitrina token list")
-    out.print(f"token {name!r} is revoked")
+    say(f"token {name!r} is revoked")
+
+
+def _require_free(host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        socket.create_server((host, port), family=family).close()
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}, port {port}: {error.strerror or error}", "choose another --port or --host"
+        ) from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""The stack in `$VITRINA_HOME`: Postgres and runners in the background, or one runner in the foreground."""
+"""The stack in `$VITRINA_HOME`: Postgres, API and runners in the background, or one runner in the foreground."""
 
 import os
 import secrets
@@ -11,12 +11,14 @@ from typing import Annotated
 import httpx
 import typer
 from psycopg.conninfo import make_conninfo
-from rich.console import Console
+from rich.text import Text
 
 from vitrina import bootstrap
+from vitrina.cli.output import note, program, say, say_beside
 from vitrina.cli.processes import Background, all_of
 from vitrina.client import is_local
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.lifecycle import Status
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.log import configure_logging
 from vitrina.meta import roles as meta_roles
@@ -26,15 +28,20 @@ from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
 
-out = Console()
+ENDED = (Status.IDLE, Status.PAUSED, Status.FAILED)
 database = typer.Typer(help="About the warehouse.", no_args_is_help=True)
+SIGN_INS = {
+    "VITRINA_RUNNER_URL": meta_roles.RUNNER,
+    "VITRINA_READER_URL": meta_roles.READER,
+    "VITRINA_API_ROLE_URL": meta_roles.API,
+}
 
 
 def migrate() -> None:
     """Bring the meta-store and the roles up to date; safe to run at any time."""
     settings = Settings()
     report = bootstrap.set_up(bootstrap.open_warehouse(settings), settings)
-    out.print("the meta-store is up to date")
+    say("the meta-store is up to date")
     _show_report(report)
 
 
@@ -46,8 +53,10 @@ def roles() -> None:
         report = meta_roles.ensure_roles(conn, settings.allowed_source_schemas, settings.mart_schemas)
         _show_report(report)
         if warehouse.embedded or not report.separated:
+            note("the roles are up to date" if report.separated else "every process signs in as the owner")
             return
-        for variable, role in (("VITRINA_RUNNER_URL", meta_roles.RUNNER), ("VITRINA_READER_URL", meta_roles.READER)):
+        note("the roles are up to date, each with a new password; put these into the environment or .env:")
+        for variable, role in SIGN_INS.items():
             password = secrets.token_urlsafe(24)
             meta_roles.set_password(conn, role, password)
             conninfo = make_conninfo(warehouse.owner, user=role, password=password)
@@ -90,11 +99,11 @@ def up(
     warehouse = bootstrap.open_warehouse(settings)
     _show_report(bootstrap.set_up(warehouse, settings))
     _ensure_token(warehouse, settings)
-    address = _start_api(settings, port or settings.port)
+    address = _start_api(settings, port)
     for number in range(1, runners + 1):
         Background(settings.home, f"runner-{number}").start("runner")
-    out.print(f"up: {address}/docs, the token is in {settings.home / 'token'}", highlight=False)
-    out.print("next: `vitrina list`, `vitrina logs`, `vitrina psql`, `vitrina down`", highlight=False)
+    say(f"up: {address}/docs, the token is in {settings.home / 'token'}")
+    say("next: " + ", ".join(f"{program()} {command}" for command in ("list", "logs", "psql", "down")))
 
 
 def down(
@@ -111,14 +120,14 @@ def down(
         shutil.rmtree(settings.home / "logs", ignore_errors=True)
         for name in ("token", "url"):
             (settings.home / name).unlink(missing_ok=True)
-    out.print("down" + (", and the data is gone" if purge else ""))
+    say("down" + (", and the data is gone" if purge else ""))
 
 
 def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more is written.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", help="How many of each.")] = 40,
 ) -> None:
-    """What Postgres and the runners in the background say."""
+    """What Postgres, the API and the runners in the background say."""
     settings = Settings()
     files = [str(f) for f in (*sorted((settings.home / "logs").glob("*.log")), settings.home / "postgres" / "log")]
     there = [f for f in files if Path(f).exists()]
@@ -128,7 +137,7 @@ def logs(
 
 
 def psql(
-    arguments: Annotated[list[str] | None, typer.Argument(help="Passed on to psql, after --.")] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENT…]", help="Passed on to psql.")] = None,
 ) -> None:
     """Open psql on the warehouse."""
     settings = Settings()
@@ -153,17 +162,24 @@ def _run_just(worker: Runner, which: str) -> None:
             raise ConfigError(f"pipeline {stored.name!r} is disabled", "enable it first")
         pipelines.request_run(stored.id)
         worker.run_once(stored.id)
-        status = pipelines.get(stored.id).status
-    out.print(f"{stored.name}: {status}")
-    if status != "IDLE":  # failed, paused, stopped by a signal, or in the hands of another runner
+        if pipelines.get(stored.id).status == Status.RUNNING:
+            note(f"{stored.name}: another runner has it, waiting for its end")
+        while (status := pipelines.get(stored.id).status) not in ENDED and not worker.stopping.wait(0.2):
+            pass
+    say(f"{stored.name}: {status}")
+    if status != Status.IDLE:  # failed, paused, or we were stopped by a signal
         raise typer.Exit(1)
 
 
 def _show_report(report: meta_roles.RoleReport) -> None:
     if not report.separated:
-        out.print("[yellow]degraded:[/] one role does everything; the reader's role could not be created")
-    for note in report.notes:
-        out.print(f"[yellow]note:[/] {note}", highlight=False)
+        say_beside(
+            Text("degraded: ", "yellow"),
+            "one role does everything; the reader's role could not be created",
+            stderr=True,
+        )
+    for said in report.notes:
+        say_beside(Text("note: ", "yellow"), said, stderr=True)
 
 
 def _ensure_token(warehouse: bootstrap.Warehouse, settings: Settings) -> None:
@@ -179,11 +195,14 @@ def _ensure_token(warehouse: bootstrap.Warehouse, settings: Settings) -> None:
             handle.write(tokens.create(name, "admin"))
 
 
-def _start_api(settings: Settings, port: int) -> str:
-    api, address = Background(settings.home, "api"), f"http://{settings.host}:{port}"
+def _start_api(settings: Settings, port: int | None) -> str:
+    api, address = Background(settings.home, "api"), f"http://{settings.host}:{port or settings.port}"
     if api.pid and (settings.home / "url").exists():
-        return (settings.home / "url").read_text()
-    api.start("serve", "--port", str(port))
+        there = (settings.home / "url").read_text()
+        if port is not None and there != address:
+            raise ConfigError(f"the API is up already, at {there}", "vitrina down, then up again with that port")
+        return there
+    api.start("serve", "--port", str(port or settings.port))
     deadline = time.monotonic() + 30
     while not _answers(address):
         if api.pid is None or time.monotonic() > deadline:

@@ -31,5 +31,5 @@ class RunOptions:
 
     restart: bool = False
     allow_deletes: bool = False
-    rebuild: bool = False
+    rebuild: bool = False  # write every row of the mart anew, at once
     repair: bool = False  # compare and converge as mode full does, whatever the mode

@@ -15,7 +15,7 @@ Each layer stands without the one above it:
 |                                               | sessions: whatever the layers above have missed                      |
 | 4. READ ONLY transactions, and a read-only    | writes by functions that run with their owner's rights, from the     |
 |    subtransaction in `etl.read_as_reader`     | reader's connection and inside the runner's own statements           |
-| 5. the extended protocol (all but COPY)       | a second statement                                                   |
+| 5. the extended protocol, or PREPARE first    | a second statement                                                   |
 | 6. statement and lock timeouts                | what would never end                                                 |
 
 What the owner of a view or of a SECURITY DEFINER function lends the reader to read is stopped by layer 2 alone.

@@ -11,7 +11,6 @@ from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Step, StepResult, execute, fetch
 from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.writers.converge import key_arrays, reader_scope
-from vitrina.domain.errors import FatalError
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
 from vitrina.sql.describe import Column
@@ -52,7 +51,7 @@ class Comparison:
         self.found = self.keys.settle(conn)
         counts = self._tally(conn)
         self._check_keys(conn, counts)
-        self._guard_deletes(counts)
+        self.work.guard_deletes(counts["gone"], counts["mart"], counts["read"])
         self.too_dear = self._too_dear(conn)
         fields: dict[str, Any] = {name: counts[name] for name in ("missing", "different", "gone", "unchanged")}
         if self.found:
@@ -92,18 +91,6 @@ class Comparison:
             text = sql.SQL("SELECT count(*) AS n FROM {} AS q").format(self.work.query.source)
             if self.job.reader.fetch(text)[0]["n"] != counts["read"]:
                 self.work.refuse_duplicates(self.job.reader.fetch(duplicates(self.work.query.source)))
-
-    def _guard_deletes(self, counts: dict[str, int]) -> None:
-        """Deletes are counted before anything is written."""
-        limits, gone, mart = self.job.limits, counts["gone"], counts["mart"]
-        emptied = counts["read"] == 0 and gone > 0
-        many = gone > limits.max_delete_rows and gone > limits.max_delete_share * mart
-        if (emptied or many) and not self.job.options.allow_deletes:
-            said = "the query gives no rows at all" if emptied else f"more than {limits.max_delete_share:.0%}"
-            raise FatalError(
-                f"this would delete {gone:,} of {mart:,} rows of {self.job.plan.target} ({said}); nothing was written",
-                "look at the source; if it is right, run once with allow_deletes",
-            )
 
     def _too_dear(self, conn: Connection) -> str:
         """Why the rows of the keys found cannot be read by key; empty when they can."""

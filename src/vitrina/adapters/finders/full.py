@@ -9,7 +9,8 @@ from functools import partial
 from vitrina.adapters.finders.comparison import Comparison
 from vitrina.adapters.finders.load import Load
 from vitrina.adapters.finders.work import Work
-from vitrina.adapters.job import Job, Step, StepResult, fetch
+from vitrina.adapters.job import Job, Step, StepResult, execute, fetch
+from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
 
 
@@ -25,7 +26,12 @@ class FullMode:
         reason = self._why_stage()
         if reason:
             yield partial(self.work.fill, why=reason)
-        yield from (Load(self.work) if self.mart_is_empty else Comparison(self.work)).steps()
+        if self.mart_is_empty:
+            yield from Load(self.work).steps()
+        elif self.job.options.rebuild:
+            yield self._replace_all
+        else:
+            yield from Comparison(self.work).steps()
         yield self._clean_up
 
     def _prepare(self, conn: Connection) -> StepResult:
@@ -39,9 +45,20 @@ class FullMode:
             return f"source {self.job.plan.source} is another server"
         if self.job.transformer:
             return "rows go through Python"
+        if self.job.options.rebuild:
+            return "a rebuild writes every row anew"
         if self.job.plan.publish == "atomic":
             return "publish is atomic"
         return "" if self.work.mart.pushable else "the mart's key has another type or a collation of its own"
+
+    def _replace_all(self, conn: Connection) -> StepResult:
+        """A rebuild: every row deleted and written again in one transaction; readers of the mart see old or new."""
+        rows, statements = self.work.staged_rows or 0, self.work.statements
+        before = fetch(conn, statements.count())["rows"]
+        self.work.guard_deletes(max(before - rows, 0), before, rows)
+        execute(conn, statements.delete_all())
+        written = Load(self.work).load_slice(0, rows, conn).counts.written
+        return StepResult("rebuilt", Counts(written=written, deleted=before), {"phase": "rebuild"}, is_batch=True)
 
     def _clean_up(self, conn: Connection) -> StepResult:
         self.work.clean_up(conn)

@@ -39,7 +39,7 @@ class Load:
     def _slices(self, rows: int) -> Iterator[Step]:
         atomic = self.job.plan.publish == "atomic"
         for start, end in [(0, rows)] * bool(rows) if atomic else self.job.slices(0, rows):
-            yield partial(self._load_slice, start, end)
+            yield partial(self.load_slice, start, end)
 
     def _ranges(self, size: int) -> Iterator[Step]:
         """The bounds are of one size; when another is asked for meanwhile, the rest is found by comparing."""
@@ -86,7 +86,8 @@ class Load:
         rows = self._insert(conn, scope, self.work.key_columns("t"), params)
         return self._loaded(Counts(read=rows, written=rows), number + 1, self.bound_count + 1)
 
-    def _load_slice(self, start: int, end: int, conn: Connection) -> StepResult:
+    def load_slice(self, start: int, end: int, conn: Connection) -> StepResult:
+        """Staged rows, by number."""
         rows = self._insert(conn, self.work.stage.slice(), sql.SQL("t.vitrina_n"), [start, end])
         return self._loaded(Counts(written=rows), end, self.work.staged_rows or 0)
 

@@ -1,4 +1,4 @@
-"""Repair: one run that compares and converges as mode `full` does, whatever the pipeline's mode."""
+"""Repair and rebuild: one run that works as mode `full` does, whatever the pipeline's mode."""
 
 from collections.abc import Iterator
 from dataclasses import replace

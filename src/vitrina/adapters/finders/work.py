@@ -10,7 +10,7 @@ from vitrina.adapters.job import Job, StepResult, execute
 from vitrina.adapters.stage import KeySegment, Stage
 from vitrina.adapters.writers.converge import MartSql, QueryText
 from vitrina.adapters.writers.postgres import Mart, prepare_mart
-from vitrina.domain.errors import ConfigError
+from vitrina.domain.errors import ConfigError, FatalError
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
 
@@ -95,6 +95,18 @@ class Work:
         if rows:
             named = "; ".join(map(self._named, rows))
             raise ConfigError(f"the query gives a key twice: {named}", "make the key unique in the query")
+
+    def guard_deletes(self, gone: int, mart: int, read: int) -> None:
+        """The mass-delete guard, asked before anything is written."""
+        limits = self.job.limits
+        emptied = read == 0 and gone > 0
+        many = gone > limits.max_delete_rows and gone > limits.max_delete_share * mart
+        if (emptied or many) and not self.job.options.allow_deletes:
+            said = "the query gives no rows at all" if emptied else f"more than {limits.max_delete_share:.0%}"
+            raise FatalError(
+                f"this would delete {gone:,} of {mart:,} rows of {self.job.plan.target} ({said}); nothing was written",
+                "look at the source; if it is right, run once with allow_deletes",
+            )
 
     def clean_up(self, conn: Connection) -> None:
         """Drop the scratch tables."""

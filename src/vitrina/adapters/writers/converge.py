@@ -239,6 +239,10 @@ class MartSql:
         casts = self._casts("t", only=self.mart.key)
         return sql.SQL(text).format(COMMA.join(shown), COMMA.join(casts), scope, COMMA.join(keys))
 
+    def delete_all(self) -> sql.Composed:
+        """Every row."""
+        return sql.SQL("DELETE FROM {}").format(self.mart.identifier)
+
     def count(self) -> sql.Composed:
         """How many rows the mart has."""
         return sql.SQL("SELECT count(*) AS rows FROM {}").format(self.mart.identifier)

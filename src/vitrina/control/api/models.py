@@ -130,7 +130,7 @@ class RunBody(Body):
 
     restart: bool = Field(default=False, description="Drop the checkpoint first.")
     allow_deletes: bool = Field(default=False, description="Let the mass-delete guard pass, this once.")
-    rebuild: bool = Field(default=False, description="Build the target anew.")
+    rebuild: bool = Field(default=False, description="Write every row of the mart anew, at once.")
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"restart": True}]})
 

@@ -17,7 +17,7 @@ from vitrina.adapters.writers.postgres import Wanted, check_mart
 from vitrina.control.findings import Finding
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
-from vitrina.domain.policy import is_index, require_allowed_target
+from vitrina.domain.policy import is_allowed_target, is_index, require_allowed_target
 from vitrina.sql.describe import Column
 from vitrina.sql.guard import check_select
 from vitrina.sql.unique import is_unique_by_grouping
@@ -83,7 +83,7 @@ class Validation:
         return None
 
     def _check_mart(self, plan: Plan, output: list[Column]) -> None:
-        if is_index(plan.target):
+        if is_index(plan.target) or not is_allowed_target(plan.target, self.connections.settings.whitelist):
             return
         with self._found("target_table"), self.connections.resolve_reader(WAREHOUSE) as reader:
             wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or ())

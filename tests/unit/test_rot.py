@@ -1,0 +1,34 @@
+"""What usually rots: the wheel leaves nothing out, and no named query or setting is left over."""
+
+import re
+import zipfile
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+from vitrina.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "vitrina"
+CODE = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
+QUERIES = sorted((PACKAGE / "meta" / "queries").glob("*.sql"))
+
+
+def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path))
+    kept = set(zipfile.ZipFile(wheel).namelist())
+    files = (file for file in PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    assert {f"vitrina/{file.relative_to(PACKAGE)}" for file in files} <= kept
+
+
+@pytest.mark.parametrize("file", QUERIES, ids=lambda file: file.stem)
+def test_every_named_query_is_used(file: Path) -> None:
+    names = re.findall(r"^-- name: (\w+)$", file.read_text(), flags=re.MULTILINE)
+    assert [name for name in names if f'"{name}"' not in CODE] == []
+
+
+def test_every_setting_is_used() -> None:
+    assert [
+        name for name in Settings.model_fields if f"settings.{name}" not in CODE and f"self.{name}" not in CODE
+    ] == []
