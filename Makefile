@@ -27,7 +27,7 @@ demo: $(READY)  ## the cinema's tables to its marts, on an embedded Postgres
 test: $(READY)  ## all tests, on a real Postgres (ARGS="-k name" to choose)
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
-test-pg15: $(READY)  ## the tests that touch SQL, on Debian's Postgres 15
+test-pg15: $(READY)  ## the same tests, on Debian's Postgres 15
 	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(BIN)/python -m pytest -n 2 $(ARGS)
 
 lint: $(READY)  ## ruff, mypy --strict, import-linter
@@ -41,7 +41,7 @@ openapi: $(READY)  ## write docs/openapi.json anew
 format: $(READY)  ## let ruff put the code in shape
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-up: $(READY)  ## start Postgres and a runner in the background
+up: $(READY)  ## start Postgres, the API and a runner in the background
 	@$(BIN)/vitrina up $(ARGS)
 
 down: $(READY)  ## stop them (ARGS=--purge clears the data too)

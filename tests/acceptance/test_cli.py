@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -157,11 +158,35 @@ def test_once_is_1_when_it_has_not(cli: Cli, lab: Lab) -> None:
     assert "disabled" in cli("runner", "--once", "--pipeline", "mart", expect=1)
 
 
-def test_once_is_1_when_another_runner_has_the_pipeline(cli: Cli, lab: Lab) -> None:
+@pytest.mark.parametrize(("end", "code"), [("IDLE", 0), ("FAILED", 1)])
+def test_once_waits_for_another_runner_that_has_the_pipeline(cli: Cli, lab: Lab, end: str, code: int) -> None:
     lab.add(source_query=FILMS, key=["film_id"])
     lab.sql("UPDATE etl.etl_pipelines SET status = 'RUN_REQUESTED'")
     lab.sql("UPDATE etl.etl_pipelines SET status = 'RUNNING'")
-    assert "mart: RUNNING" in cli("runner", "--once", "--pipeline", "mart", expect=1)
+    with ThreadPoolExecutor() as pool:
+        once = pool.submit(cli, "runner", "--once", "--pipeline", "mart", expect=code)
+        mine = "datname = current_database() AND application_name = 'vitrina once'"
+        wait_until(lambda: lab.value(f"SELECT count(*) FROM pg_stat_activity WHERE {mine}"))
+        lab.sql(f"UPDATE etl.etl_pipelines SET status = '{end}'")
+        assert f"mart: {end}" in once.result()
+
+
+def test_up_names_the_port_that_it_has_and_serve_the_one_that_is_taken(stack: Cli) -> None:
+    port = free_port()
+    stack("up", "--runners", "0", "--port", port)
+    assert f"up already, at http://127.0.0.1:{port}" in stack("up", "--port", free_port(), expect=1)
+    assert f"cannot listen on 127.0.0.1, port {port}" in stack("serve", "--port", port, expect=1)
+    assert "vitrina list" in stack("up", "--runners", "0")
+    assert stack("psql", "-Atc", "SELECT 40 + 2") == "42\n"
+
+
+def test_roles_print_a_way_in_for_each(cli: Cli) -> None:
+    said = cli("roles")
+    assert [line.split("=")[0] for line in said.splitlines() if line.startswith("VITRINA_")] == [
+        "VITRINA_RUNNER_URL",
+        "VITRINA_READER_URL",
+        "VITRINA_API_ROLE_URL",
+    ]
 
 
 def test_once_without_a_pipeline_works_off_what_is_due(cli: Cli, lab: Lab) -> None:

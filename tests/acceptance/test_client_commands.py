@@ -1,5 +1,6 @@
 """Every client command and every exit code, over real HTTP, on a real database, with a real runner."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -274,3 +275,36 @@ def test_nobody_there_no_token_wrong_token_small_role(api: Api, monkeypatch: pyt
     said = vitrina("list", "-o", "json", expect=1)
     assert said.out == ""
     assert "remedy: start one with: vitrina up" in said.err
+
+
+def test_a_folder_that_cannot_be_made_is_a_sentence(api: Api) -> None:
+    said = vitrina("export", "--folder", Path(__file__) / "below", expect=1).err
+    assert "Not a directory" in said
+    assert "Traceback" not in said
+
+
+def test_an_address_without_a_scheme_is_named(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITRINA_URL", "127.0.0.1:8765")
+    assert "VITRINA_URL is no address: 127.0.0.1:8765" in vitrina("list", expect=1).err
+
+
+def test_sentences_are_folded_between_words_on_a_terminal(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("NO_COLOR", "1")
+    said = vitrina("get", "nobody", expect=1, terminal=True).err
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in said.splitlines()]
+    assert plain[:2] == ["error: there is no pipeline", "       'nobody'"]
+
+
+def test_what_cannot_be_done_promises_nothing(api: Api, folder: Folder) -> None:
+    file = folder.write("elsewhere", target_table="content.elsewhere")
+    planned = vitrina("plan", file, expect=1).out
+    assert "VITRINA_ALLOWED_TARGET_TABLES" in planned
+    assert "CREATE TABLE" not in planned
+    assert "then" not in planned
+
+
+def test_apply_says_what_comes_next(api: Api, folder: Folder) -> None:
+    assert "next: vitrina run films --wait" in vitrina("apply", folder.write(), "--yes").out
+    scheduled = folder.write("others", schedule_interval="1d")
+    assert "next:" not in vitrina("apply", scheduled, "--yes").out

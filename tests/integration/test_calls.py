@@ -13,7 +13,7 @@ from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import connect
 from vitrina.sql.rules import Finding
-from vitrina.sql.vet import called, inspect_select, vet_select
+from vitrina.sql.vet import called, vet_select
 
 SCHEMAS = ["content", "ugc"]
 
@@ -144,11 +144,6 @@ def test_all_that_is_wrong_is_said_at_once(reader: PostgresReader) -> None:
         vet_select(reader.conn, reader.settings, "SELECT random() AS r, login FROM content.leak", schemas=SCHEMAS)
     assert "auth.users" in str(error.value)
     assert "pg_catalog.random" in str(error.value)
-
-
-def test_inspection_gives_the_parsers_errors_as_findings_too(reader: PostgresReader) -> None:
-    [found] = inspect_select(reader.conn, reader.settings, "SELEC 1", schemas=SCHEMAS)
-    assert (found.level, found.where) == ("error", "query")
 
 
 def test_the_connection_is_as_before(reader: PostgresReader) -> None:

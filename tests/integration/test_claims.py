@@ -2,6 +2,7 @@
 
 import os
 import time
+from asyncio import CancelledError
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -449,6 +450,7 @@ def test_three_attempts_are_enough(lab: Lab, monkeypatch: pytest.MonkeyPatch) ->
         FatalError("wrong"),
         ValueError("wrong"),
         SystemExit("wrong"),
+        CancelledError("wrong"),
         RecursionError("wrong"),
         ConfigError("wrong \0 \ud800 " + "x" * 10_000),
     ],
@@ -564,6 +566,38 @@ def test_others_never_notice_a_pipeline_that_fails_in_every_way(lab: Lab) -> Non
     assert lab.status(good) == "IDLE"
     assert lab.value("SELECT count(*) FROM etl.etl_pipelines WHERE status = 'FAILED'") == len(bad) + 1
     lab.assert_equal(good)
+
+
+def test_a_pipeline_moved_by_hand_while_it_runs_stops_neither_itself_nor_the_queue(lab: Lab) -> None:
+    pipeline = mart(lab)
+    repo, claim = claimed(lab)
+    lab.sql("UPDATE etl.etl_pipelines SET status = 'FAILED'")
+    other = mart(lab, name="other", target_table="analytics.other")
+    lab.request(pipeline)
+    lab.request(other)
+    Runner(lab.connections).run_once()
+    assert [lab.last_run(p)["status"] for p in (pipeline, other)] == ["SUCCESS", "SUCCESS"]
+    assert runs(lab)[0] == (1, "FAILED", "the pipeline was moved by hand while it ran")
+    with pytest.raises(LeaseLost):
+        StateRepo(lab.db).fence(claim.pipeline_id, claim.epoch, claim.seq, Checkpoint(None, {}, None))
+    with pytest.raises(LeaseLost):
+        repo.succeed(claim)
+
+
+def test_a_transform_that_raises_what_no_exception_is_costs_no_slot(lab: Lab) -> None:
+    @transform("cancel")
+    def cancel(_: Any) -> Any:
+        raise CancelledError
+
+    lab.configure(slots=1)
+    pipeline = mart(lab, type="PYTHON", python_task="cancel")
+    other = mart(lab, name="other", target_table="analytics.other")
+    with lab.runner():
+        lab.request(pipeline)
+        wait_until(lambda: lab.status(pipeline) == "FAILED")
+        lab.request(other)
+        wait_until(lambda: lab.status(other) == "IDLE")
+    lab.assert_equal(other)
 
 
 def test_a_pipeline_deleted_between_two_batches_writes_no_more(lab: Lab) -> None:

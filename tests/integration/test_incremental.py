@@ -284,6 +284,32 @@ def test_a_changed_query_drops_the_checkpoint_and_says_so(notes: Lab) -> None:
     assert "checkpoint dropped: the configuration has changed" in [e["event"] for e in notes.events(pipeline)]
 
 
+@pytest.mark.parametrize("how", ["DROP TABLE analytics.mart", "TRUNCATE analytics.mart"])
+def test_a_mart_that_was_dropped_or_emptied_is_read_from_the_start(notes: Lab, how: str) -> None:
+    pipeline = add(notes)
+    notes.run(pipeline)
+    notes.sql(how)
+    assert counts(notes.run(pipeline)) == (3, 3, 0, 0)
+    notes.assert_equal(pipeline)
+    assert counts(notes.run(pipeline)) == (0, 0, 0, 0)
+
+
+def test_a_column_that_drift_adds_is_filled_for_old_rows_too(notes: Lab) -> None:
+    pipeline = add(notes, source_query=None, source_table="ugc.notes", on_drift="add")
+    notes.run(pipeline)
+    notes.sql("ALTER TABLE ugc.notes ADD COLUMN lang text NOT NULL DEFAULT 'ru'")
+    assert counts(notes.run(pipeline)) == (3, 3, 0, 0)
+    notes.assert_equal(pipeline)
+
+
+@pytest.mark.parametrize("python", [{}, {"type": "PYTHON", "python_task": "as_is"}])
+def test_an_atomic_window_is_one_batch(notes: Lab, python: dict[str, Any]) -> None:
+    transform("as_is")(list)
+    run = notes.run(pipeline := add(notes, publish="atomic", batch_size=1, **python))
+    assert (counts(run), run["batches"]) == ((3, 3, 0, 0), 1)
+    notes.assert_equal(pipeline)
+
+
 def test_a_row_stamped_in_the_future_waits_and_holds_nobody_up(notes: Lab) -> None:
     pipeline = add(notes)
     notes.sql("INSERT INTO ugc.notes VALUES (9, 'early bird', clock_timestamp() + interval '1 second')")

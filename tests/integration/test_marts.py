@@ -248,6 +248,37 @@ def test_a_type_that_does_not_fit_is_explained(lab: Lab, type_: str) -> None:
     )
 
 
+@pytest.mark.parametrize("mart", ["tag text", "tag content.tag", "tag varchar(9)"])
+@pytest.mark.parametrize("code", ["CAST (content.tag AS text)", "CAST (content.tag AS varchar)", "OPERATOR public.="])
+def test_code_of_the_source_never_runs_with_the_right_to_write(lab: Lab, code: str, mart: str) -> None:
+    """A cast or an `=` of the source's own would run in the statement that writes the mart."""
+    lab.sql("CREATE TYPE content.tag AS ENUM ('a', 'b')")
+    lab.sql("CREATE TABLE content.t AS SELECT 1 AS id, 'a'::content.tag AS tag")
+    lab.sql("CREATE TABLE content.spied (who text); GRANT INSERT ON content.spied TO PUBLIC")
+    spy = "IF current_user <> 'vitrina_reader' THEN INSERT INTO content.spied VALUES (current_user); END IF"
+    body = f"LANGUAGE plpgsql AS $$ BEGIN {spy}; RETURN %s; END $$"
+    if code.startswith("CAST"):
+        lab.sql(f"CREATE FUNCTION content.spell(content.tag) RETURNS {code[21:-1]} {body % 'chr(97)'}")
+        lab.sql(f"CREATE {code} WITH FUNCTION content.spell AS ASSIGNMENT")
+    else:
+        lab.sql(f"CREATE FUNCTION content.same(content.tag, content.tag) RETURNS boolean {body % 'false'}")
+        lab.sql(f"CREATE {code} (LEFTARG = content.tag, RIGHTARG = content.tag, FUNCTION = content.same)")
+    lab.sql(f"CREATE TABLE analytics.mart (id int, {mart}, PRIMARY KEY (id, tag))")
+    lab.sql("INSERT INTO analytics.mart VALUES (1, 'b')")
+    cursor = {"mode": "incremental", "incremental_key": "id", "incremental_id_key": "id"}
+    lab.run(lab.add(source_query="SELECT id, tag FROM content.t", key=["id", "tag"], **cursor))
+    assert lab.sql("SELECT who FROM content.spied") == []
+
+
+def test_a_cast_of_the_sources_own_is_named(lab: Lab) -> None:
+    lab.sql("CREATE TYPE content.tag AS ENUM ('a', 'b')")
+    lab.sql("CREATE FUNCTION content.spell(content.tag) RETURNS text LANGUAGE sql RETURN 'x'")
+    lab.sql("CREATE CAST (content.tag AS text) WITH FUNCTION content.spell AS ASSIGNMENT")
+    lab.sql("CREATE TABLE content.t AS SELECT 1 AS id, 'a'::content.tag AS tag")
+    error = lab.run(lab.add(source_query="SELECT id, tag FROM content.t", key=["id"]))["error"]
+    assert "column tag is of type content.tag, which goes through the user-defined content.spell(content.tag)" in error
+
+
 def test_types_that_fit_are_converted(lab: Lab) -> None:
     lab.sql("CREATE TABLE analytics.mart (id bigint PRIMARY KEY, a numeric, b text, c timestamptz, d double precision)")
     select = "SELECT id, id AS a, id AS b, date '2024-01-01' AS c, id AS d FROM content.item"

@@ -242,3 +242,18 @@ def test_while_the_pipeline_runs(lab: Lab) -> None:
     assert (report["running"], counts(report)) == (True, (1, 1, 1))
     assert lab.last_run(pipeline)["status"] == "SUCCESS"
     assert lab.reconcile(pipeline)["equal"] is True
+
+
+def test_a_runner_that_lost_the_request_leaves_its_successors_scratch_tables_alone(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.run(pipeline := through_python(lab))
+    lab.sql("DELETE FROM analytics.mart WHERE film_id = (SELECT min(film_id::text)::uuid FROM analytics.mart)")
+
+    def be_taken_over(_: reconcile.Reconciliation) -> None:
+        lab.sql("UPDATE etl.etl_requests SET owner = gen_random_uuid(), attempt = 2")
+
+    monkeypatch.setattr(reconcile.Reconciliation, "_settle", be_taken_over)
+    assert lab.answer("reconcile", pipeline)["status"] == "RUNNING"  # in other hands
+    (stage,) = lab.sql("SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND relname ~ '^s_[0-9a-f]{32}$'")
+    assert lab.value(f"SELECT count(*) FROM {stage[0]}") == 60

@@ -127,3 +127,24 @@ def test_a_rebuild_asks_before_it_empties_a_mart(lab: Lab) -> None:
     lab.sql("DELETE FROM content.short")
     assert "this would delete 60 of 60 rows" in lab.run(pipeline, rebuild=True)["error"]
     assert lab.value("SELECT count(*) FROM analytics.mart") == 60
+
+
+def test_a_rebuild_asks_before_it_replaces_most_keys_by_others(lab: Lab) -> None:
+    lab.sql("CREATE TABLE content.t AS SELECT n AS id FROM generate_series(1, 200) n")
+    lab.run(pipeline := lab.add(source_table="content.t", key=["id"]))
+    lab.sql("UPDATE content.t SET id = id + 1000")
+    assert "this would delete 200 of 200 rows" in lab.run(pipeline, rebuild=True)["error"]
+    assert lab.run(pipeline, rebuild=True, allow_deletes=True)["status"] == "SUCCESS"
+    lab.assert_equal(pipeline)
+
+
+def test_repair_stages_what_it_cannot_read_by_key_though_the_mart_lacks_the_cursor(lab: Lab) -> None:
+    lab.sql("CREATE TABLE content.t AS SELECT n AS id, 'item ' || n AS title, n AS at FROM generate_series(1, 3000) n")
+    lab.sql("CREATE TABLE analytics.mart (id int PRIMARY KEY, title text, place bigint)")
+    select = "SELECT id, title, at, rank() OVER (ORDER BY title) AS place FROM content.t"
+    config = {"key": ["id"], "mode": "incremental", "incremental_key": "at", "batch_size": 20}
+    lab.run(pipeline := lab.add(source_query=select, **config))
+    lab.sql("UPDATE analytics.mart SET title = 'x' WHERE id % 2 = 0")
+    assert lab.run(pipeline, repair=True)["rows_written"] == 1500
+    assert "staged" in [e["event"] for e in lab.events(pipeline)]
+    lab.assert_equal(pipeline)

@@ -106,6 +106,19 @@ def test_a_row_that_is_left_out_leaves_the_mart_when_it_is_next_seen(lab: Lab) -
     assert mart(lab) == [(1, 0, 1), (2, 0, 2), (3, 0, 3), (4, 1, 104), (5, 1, 105), (8, 0, 8), (9, 0, 9), (10, 0, 10)]
 
 
+def test_a_transform_that_suddenly_leaves_out_everything_does_not_empty_an_incremental_mart(lab: Lab) -> None:
+    works = [True]
+    register("filter", lambda row: row if works[0] else None)
+    lab.configure(max_delete_rows=4)
+    pipeline = things(lab, "filter", **INCREMENTAL)
+    assert went(lab, pipeline) == (10, 0)
+    works[0] = False
+    assert "this would delete 6 of 10 rows" in lab.run(pipeline, restart=True)["error"]
+    assert [row[0] for row in mart(lab)] == [4, 5, 6, 7, 8, 9, 10]
+    assert lab.run(pipeline, allow_deletes=True)["status"] == "SUCCESS"
+    assert mart(lab) == []
+
+
 def test_every_row_left_out_of_an_empty_mart(lab: Lab) -> None:
     register("none", lambda row: None)
     assert went(lab, things(lab, "none")) == (0, 0)

@@ -1,6 +1,7 @@
 """What answers a request that is no run: the plan it is about, its source, and a session in the warehouse."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -10,7 +11,7 @@ from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.transformers import resolve_transformer
 from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.domain.run import RunOptions
-from vitrina.meta.db import Connection
+from vitrina.meta.db import Connection, transaction
 from vitrina.settings import Settings
 
 
@@ -28,6 +29,14 @@ class Inquiry:
     settings: Settings
     running: bool  # the pipeline, when the request was claimed
     check: Callable[[], None]  # raises when the request should be given up
+    fence: Callable[[Connection], None] = lambda _: None  # raises when another runner has the request
+
+    @contextmanager
+    def scratch(self) -> Iterator[Connection]:
+        """A transaction over scratch tables: of a runner that lost the request, nothing reaches its successor's."""
+        with transaction(self.conn, self.writing) as conn:
+            yield conn
+            self.fence(conn)
 
     def job(self) -> Job:
         """The same as a run's, without a past and under the request's own name."""

@@ -21,8 +21,7 @@ from vitrina.adapters.writers.report import ReportSql
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.policy import is_index, split_table
 from vitrina.domain.request import ReconcileParams
-from vitrina.meta.db import Connection, transaction
-from vitrina.sql.describe import Column
+from vitrina.meta.db import transaction
 from vitrina.transforms import Row
 
 SETTLE_SECONDS = 1.0
@@ -135,10 +134,9 @@ class Reconciliation:
 
     def _look_again(self) -> list[Row]:
         """Keep the keys that differ, wait for what is on its way, and compare just these."""
-        keys = KeySegment(self.job.pipeline_id, self._key_columns())
-        with transaction(self.inquiry.conn, self.inquiry.writing) as conn:
-            self._find(conn, keys)
-            found = keys.settle(conn)
+        keys = self.work.new_keys()
+        with self.inquiry.scratch() as conn:
+            found = self.work.find(conn, keys)
             self.work.refuse_null_keys(conn, keys.identifier)
             self.work.refuse_duplicates(execute(conn, self.statements.duplicates(keys.identifier)).fetchall())
         if not found:
@@ -155,15 +153,6 @@ class Reconciliation:
         text = self.statements.details(sql.SQL("({})").format(scope), keys.identifier, self.params.sample)
         return self._read(text, [] if self.work.staged else args)
 
-    def _find(self, conn: Connection, keys: KeySegment) -> None:
-        keys.create(conn)
-        if not self.work.staged:
-            copy_across(self.job.reader, self.statements.compare(self.work.query.source), keys, conn)
-            return
-        names = sql.SQL(", ").join(map(sql.Identifier, keys.copied))
-        into = sql.SQL("INSERT INTO {} ({}) ").format(keys.identifier, names)
-        execute(conn, into + self.statements.compare(self.work.stage.identifier))
-
     def _settle(self) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
         while time.monotonic() < deadline:
@@ -178,7 +167,7 @@ class Reconciliation:
     # ── the stage ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _fill(self, why: str) -> None:
-        with transaction(self.inquiry.conn, self.inquiry.writing) as conn:
+        with self.inquiry.scratch() as conn:
             self.work.fill(conn, why)
             self.work.stage.add_key_index(conn, self.work.mart.key)
 
@@ -188,7 +177,7 @@ class Reconciliation:
             self._fill("looking again")
             return
         stage = self.work.stage
-        with transaction(self.inquiry.conn, self.inquiry.writing) as conn:
+        with self.inquiry.scratch() as conn:
             stage.truncate(conn)
             if not self.job.transformer:
                 copy_across(self.job.reader, self.work.query.with_args(args).by_keys(), stage, conn)
@@ -205,9 +194,6 @@ class Reconciliation:
             return self.job.reader.fetch(statement, args or [])
         with transaction(self.inquiry.conn, self.inquiry.reading, read_only=True) as conn:
             return execute(conn, statement).fetchall()
-
-    def _key_columns(self) -> tuple[Column, ...]:
-        return tuple(Column(name, self.work.mart.types[name]) for name in self.work.mart.key)
 
     def _samples(self, details: list[Row], kind: str) -> list[dict[str, Any]]:
         rows = [row for row in details if row["kind"] == kind][: self.params.sample]

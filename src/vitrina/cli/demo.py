@@ -1,7 +1,6 @@
 """The demo: the cinema's tables to its marts, on one machine, in one command."""
 
 import logging
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,14 +8,12 @@ from threading import Thread
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from vitrina import bootstrap
 from vitrina.adapters.connections import Connections
 from vitrina.checks import count_differences
+from vitrina.cli.output import console, program, say, say_table
 from vitrina.demo.data import load_cinema
 from vitrina.domain.errors import FatalError
 from vitrina.domain.pipeline import Pipeline, resolve
@@ -29,8 +26,8 @@ from vitrina.meta.repos.state import StateRepo
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
 
-out = Console(width=None if sys.stdout.isatty() else 140)
 ENDED = ("IDLE", "FAILED", "PAUSED")
+COUNTS = ("read", "written", "deleted", "unchanged")
 
 
 def demo(
@@ -64,15 +61,15 @@ def _warehouse(settings: Settings) -> Iterator[bootstrap.Warehouse]:
     finally:
         if warehouse.embedded and not was_running:
             warehouse.embedded.stop()
-            out.print("Postgres is stopped. Next: `vitrina up` starts it with a runner, `vitrina psql` looks inside.")
+            say(f"\nPostgres is stopped. Next: {program()} up starts it with the API and a runner.")
 
 
 def _prepare(conn: Connection, warehouse: bootstrap.Warehouse, settings: Settings, films: int, ratings: int) -> None:
     row = conn.execute("SELECT version() AS v, to_regclass('content.film_work') IS NULL AS fresh").fetchone()
     assert row is not None
-    out.print(f"{row['v'].split(' on ')[0]}, {'embedded' if warehouse.embedded else 'as configured'}")
+    say(f"{row['v'].split(' on ')[0]}, {'embedded' if warehouse.embedded else 'as configured'}")
     if row["fresh"]:
-        out.print(f"loading the cinema: {films:,} films, {ratings:,} ratings …")
+        say(f"loading the cinema: {films:,} films, {ratings:,} ratings …")
     load_cinema(conn, films=films, ratings=ratings)
     bootstrap.set_up(warehouse, settings)
 
@@ -97,45 +94,47 @@ def _runner(connections: Connections) -> Iterator[None]:
 
 
 def _run_all(conn: Connection, pipelines: list[Pipeline]) -> dict[str, dict[str, Any]]:
-    repo = PipelineRepo(conn)
+    repo, out = PipelineRepo(conn), console()
+    before = {p.name: _last_run(conn, p).get("id") for p in pipelines}
     for pipeline in pipelines:
         repo.request_run(pipeline.id)
-    columns = (TextColumn("{task.description:22}"), BarColumn(), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
     with Progress(*columns, console=out, disable=not out.is_terminal) as bars:
         tasks = {p.name: bars.add_task(p.name, total=None, said="waiting") for p in pipelines}
         said: dict[str, str] = {}
         waiting = list(pipelines)
         while waiting:
             for pipeline in pipelines:
-                line, done, total = _progress(conn, pipeline)
+                line, done, total = _progress(conn, pipeline, before[pipeline.name])
                 bars.update(tasks[pipeline.name], completed=done, total=total, said=line)
                 if said.get(pipeline.name) != line and not out.is_terminal:
-                    out.print(f"{pipeline.name:22} {line}")
+                    say(f"{pipeline.name:22} {line}")
                 said[pipeline.name] = line
             waiting = [p for p in waiting if repo.get(p.id).status not in ENDED]
             time.sleep(0.05)
-    return {p.name: RunRepo(conn).recent(p.id, 1)[0] for p in pipelines}
+    return {p.name: _last_run(conn, p) for p in pipelines}
 
 
-def _progress(conn: Connection, pipeline: Pipeline) -> tuple[str, int, int | None]:
+def _last_run(conn: Connection, pipeline: Pipeline) -> dict[str, Any]:
     runs = RunRepo(conn).recent(pipeline.id, 1)
-    state = StateRepo(conn).get(pipeline.id)
-    position = (state or {}).get("checkpoint") or {}
-    if not runs:
+    return runs[0] if runs else {}
+
+
+def _progress(conn: Connection, pipeline: Pipeline, before: int | None) -> tuple[str, int, int | None]:
+    """What its run says, how far it is, and of how much; a run of an earlier demo does not count."""
+    run = _last_run(conn, pipeline)
+    if run.get("id") == before:
         return "waiting", 0, None
-    run = runs[0]
-    moved = run["rows_written"] + run["rows_deleted"]
+    written = run["rows_written"] + run["rows_deleted"]
     if run["status"] != "RUNNING":
-        return f"{run['status'].lower()}, {run['rows_read']:,} rows read, {moved:,} moved", 1, 1
-    return f"{position.get('phase', 'running')}, {moved:,} rows", position.get("done", 0), position.get("of")
+        return f"{run['status'].lower()}, {run['rows_read']:,} rows read, {written:,} written", 1, 1
+    position = (StateRepo(conn).get(pipeline.id) or {}).get("checkpoint") or {}
+    return f"{position.get('phase', 'running')}, {written:,} rows", position.get("done", 0), position.get("of")
 
 
 def _show(connections: Connections, pipelines: list[Pipeline], runs: dict[str, dict[str, Any]]) -> bool:
-    table = _table("", "pipeline", "target")
-    for name in ("read", "written", "deleted", "unchanged", "ms"):
-        table.add_column(name, justify="right")
-    table.add_column("equals its query")
-    all_equal = True
+    """The table; whether every mart equals its query."""
+    rows, all_equal = [], True
     for pipeline in pipelines:
         run, plan = runs[pipeline.name], resolve(pipeline)
         with connections.resolve_reader(plan.source) as reader:
@@ -143,23 +142,18 @@ def _show(connections: Connections, pipelines: list[Pipeline], runs: dict[str, d
         all_equal &= different == 0
         verdict = {0: "yes", None: f"{run['status']}: {run['error']}"}.get(different, f"NO: {different} rows differ")
         took = (run["finished_at"] - run["started_at"]).total_seconds() * 1000
-        counts = [f"{run['rows_' + name]:,}" for name in ("read", "written", "deleted", "unchanged")]
-        table.add_row(pipeline.name, plan.target, *counts, f"{took:,.0f}", verdict)
-    out.print(table)
+        counts = [run[f"rows_{name}"] for name in COUNTS]
+        rows.append([pipeline.name, plan.target, *counts, round(took), verdict])
+    say()
+    say_table(["pipeline", "target", *COUNTS, "ms", "equal"], rows, (*COUNTS, "ms"))
+    say("\nequal: compared with its query, row for row, after the run")
     if all_equal and not any(run["rows_written"] or run["rows_deleted"] for run in runs.values()):
-        out.print("nothing had changed, and nothing was rewritten")
+        say("nothing had changed, and nothing was rewritten")
     return all_equal
 
 
-def _table(title: str, *columns: str) -> Table:
-    return Table(*columns, title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-
-
 def _show_sample(conn: Connection) -> None:
-    table = _table("analytics.film_dim", "film_id", "title", "rating", "updated_at")
-    rows = conn.execute("SELECT film_id, title, rating, updated_at FROM analytics.film_dim ORDER BY title LIMIT 5")
-    for row in rows:
-        table.add_row(
-            str(row["film_id"]), row["title"].strip(), str(row["rating"]), f"{row['updated_at']:%Y-%m-%d %H:%M:%S}"
-        )
-    out.print(table)
+    columns = ["film_id", "title", "rating"]
+    rows = conn.execute("SELECT film_id, title, rating FROM analytics.film_dim ORDER BY title LIMIT 5")
+    say("\nanalytics.film_dim, the first by title:\n")
+    say_table(columns, [[row[name] for name in columns] for row in rows])

@@ -142,10 +142,10 @@ def psql(
     """Open psql on the warehouse."""
     settings = Settings()
     warehouse = bootstrap.open_warehouse(settings)
-    program = warehouse.embedded.program("psql") if warehouse.embedded else shutil.which("psql")
-    if not program:
+    found = warehouse.embedded.program("psql") if warehouse.embedded else shutil.which("psql")
+    if not found:
         raise ConfigError("there is no psql on this machine", "install Postgres' client, e.g. postgresql-client")
-    os.execv(program, ["psql", warehouse.owner, *(arguments or [])])
+    os.execv(found, ["psql", warehouse.owner, *(arguments or [])])
 
 
 @database.command()

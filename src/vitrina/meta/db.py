@@ -99,14 +99,8 @@ LOST = (
     errors.CannotConnectNow,
     errors.IdleInTransactionSessionTimeout,
 )
-CURABLE = (
-    errors.DeadlockDetected,
-    errors.SerializationFailure,
-    errors.LockNotAvailable,
-    errors.QueryCanceled,
-    errors.InsufficientResources,
-    errors.UniqueViolation,
-)
+# Deadlocks, timeouts, cancellations, want of memory or disk; and a row that appeared meanwhile.
+CURABLE = (psycopg.OperationalError, errors.UniqueViolation)
 
 
 def translate(error: psycopg.Error) -> VitrinaError:
@@ -118,8 +112,6 @@ def translate(error: psycopg.Error) -> VitrinaError:
         return RetryableError(message)
     if isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.IntegrityError):
         return ConfigError(message)
-    if isinstance(error, psycopg.OperationalError):
-        return RetryableError(message)
     return FatalError(message)
 
 

@@ -99,7 +99,9 @@ class PipelineDispatcher:
             raise
         except VitrinaError as error:
             self._fail(claim, error)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit, CancelledError, … of a transform end its run, not the slot
             log.exception("unexpected error", pipeline=claim.name, run=claim.run_id)
             self._fail(claim, ConfigError(f"{type(error).__name__}: {error}"))
         finally:

@@ -90,7 +90,9 @@ class RequestDesk:
             raise
         except VitrinaError as error:
             self._refuse(claim, str(error))
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # as the dispatcher's
             log.exception("unexpected error", kind=claim.kind, request=str(claim.id))
             self._refuse(claim, f"{type(error).__name__}: {error}")
         finally:
@@ -116,13 +118,14 @@ class RequestDesk:
                 settings=self.settings,
                 running=claim.pipeline_status in (Status.RUNNING, Status.PAUSE_REQUESTED),
                 check=control.check,
+                fence=lambda conn: RequestRepo(conn).hold(claim),
             )
             try:
                 with _cancelled_by(control, conn, reader.conn):
                     vet_plan(reader, plan, self.settings)
                     return ANSWERS[claim.kind](inquiry, claim.params)
             finally:
-                _drop_scratch(claim, conn)
+                _drop_scratch(claim, inquiry)
 
     def _refuse(self, claim: RequestClaim, error: str) -> None:
         if self.stopping.is_set():  # most likely our own cancellation
@@ -182,12 +185,13 @@ def _cancelled_by(control: RunControl, *conns: Connection) -> Iterator[None]:
         thread.join()
 
 
-def _drop_scratch(claim: RequestClaim, conn: Connection) -> None:
+def _drop_scratch(claim: RequestClaim, inquiry: Inquiry) -> None:
     """What cannot be dropped now is dropped by the next tidying."""
-    if claim.kind != RequestKind.RECONCILE or conn.closed or conn.broken:
+    if claim.kind != RequestKind.RECONCILE or inquiry.conn.closed or inquiry.conn.broken:
         return
     try:
-        for table in (Stage(claim.id, ()), KeySegment(claim.id, ())):
-            table.drop(conn)
+        with inquiry.scratch() as conn:
+            for table in (Stage(claim.id, ()), KeySegment(claim.id, ())):
+                table.drop(conn)
     except VitrinaError as error:
         log.warning("scratch table kept", request=str(claim.id), reason=str(error))

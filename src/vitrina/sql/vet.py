@@ -67,22 +67,6 @@ def vet_select(
     return Vetted(select, tuple(findings))
 
 
-def inspect_select(
-    conn: Connection,
-    session: Mapping[str, str],
-    text: str,
-    *,
-    schemas: Collection[str],
-    functions: Collection[str] = (),
-) -> list[Finding]:
-    """The same as a list, for people who are still writing: errors and warnings alike."""
-    try:
-        select = check_select(text, schemas)
-        return called(conn, session, select, schemas=schemas, functions=functions)
-    except ConfigError as error:
-        return [Finding("error", "query", error.message, error.remedy)]
-
-
 def called(
     conn: Connection,
     session: Mapping[str, str],

@@ -9,11 +9,9 @@ from psycopg import sql
 from vitrina.adapters.filling import copy_across
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Step, StepResult, execute, fetch
-from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.writers.converge import key_arrays, reader_scope
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
-from vitrina.sql.describe import Column
 from vitrina.sql.unique import is_unique_by_grouping
 
 
@@ -23,8 +21,7 @@ class Comparison:
     def __init__(self, work: Work) -> None:
         self.work = work
         self.job = work.job
-        mart = work.mart
-        self.keys = KeySegment(self.job.pipeline_id, tuple(Column(k, mart.types[k]) for k in mart.key))
+        self.keys = work.new_keys()
 
     def steps(self) -> Iterator[Step]:
         """Find; stage the rows that were found if reading them by key would be dear; then batch after batch."""
@@ -41,14 +38,10 @@ class Comparison:
             yield partial(self._delete, start, end)
 
     def _find(self, conn: Connection) -> StepResult:
-        """One read-only comparison, of which only keys are kept."""
-        self.keys.create(conn)
+        """Compare, count, and check what was found before anything is written."""
         if self.work.staged:
-            self._compare_here(conn)
-        else:
-            query = sql.SQL("({})").format(self.work.query.whole())
-            copy_across(self.job.reader, self.work.statements.compare(query), self.keys, conn)
-        self.found = self.keys.settle(conn)
+            self.work.stage.add_key_index(conn, self.work.mart.key)
+        self.found = self.work.find(conn, self.keys)
         counts = self._tally(conn)
         self._check_keys(conn, counts)
         self.work.guard_deletes(counts["gone"], counts["mart"], counts["read"])
@@ -59,17 +52,11 @@ class Comparison:
         read = 0 if self.work.staged else counts["read"]  # staging has counted them
         return StepResult("compared", Counts(read, unchanged=counts["unchanged"]), self._position(0), fields)
 
-    def _compare_here(self, conn: Connection) -> None:
-        self.work.stage.add_key_index(conn, self.work.mart.key)
-        names = sql.SQL(", ").join(map(sql.Identifier, self.keys.copied))
-        into = sql.SQL("INSERT INTO {} ({}) ").format(self.keys.identifier, names)
-        execute(conn, into + self.work.statements.compare(self.work.stage.identifier))
-
     def _tally(self, conn: Connection) -> dict[str, int]:
         text = sql.SQL("SELECT vitrina_kind::text AS kind, count(*) AS keys FROM {} GROUP BY 1")
         by_kind = {row["kind"]: row["keys"] for row in execute(conn, text.format(self.keys.identifier))}
         missing, different, gone = (by_kind.get(kind, 0) for kind in "iud")
-        mart = fetch(conn, self.work.statements.count())["rows"]
+        mart = self.work.count(conn)
         self.upserts = missing + different
         return {
             "missing": missing,

@@ -36,7 +36,7 @@ class FullMode:
 
     def _prepare(self, conn: Connection) -> StepResult:
         self.work = Work.prepare(self.job, conn)
-        self.mart_is_empty = fetch(conn, self.work.statements.is_empty())["empty"]
+        self.mart_is_empty = self.work.is_empty(conn)
         return StepResult("mart is ready", fields={"target": self.job.plan.target, "ddl": self.work.ddl})
 
     def _why_stage(self) -> str:
@@ -54,8 +54,8 @@ class FullMode:
     def _replace_all(self, conn: Connection) -> StepResult:
         """A rebuild: every row deleted and written again in one transaction; readers of the mart see old or new."""
         rows, statements = self.work.staged_rows or 0, self.work.statements
-        before = fetch(conn, statements.count())["rows"]
-        self.work.guard_deletes(max(before - rows, 0), before, rows)
+        before, gone = self.work.count(conn), fetch(conn, statements.count_gone(self.work.stage.identifier))["rows"]
+        self.work.guard_deletes(gone, before, rows)
         execute(conn, statements.delete_all())
         written = Load(self.work).load_slice(0, rows, conn).counts.written
         return StepResult("rebuilt", Counts(written=written, deleted=before), {"phase": "rebuild"}, is_batch=True)

@@ -16,13 +16,13 @@ from vitrina.adapters.finders.horizon import SQL as HORIZON
 from vitrina.adapters.finders.horizon import Horizon, take_horizon
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Job, Step, StepResult, execute, fetch
-from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.transformers import Transformer
 from vitrina.adapters.writers.converge import Window, reader_scope
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection, fetch_all
-from vitrina.sql.describe import Column
+
+EVERYTHING = 2**63 - 1  # as a LIMIT
 
 
 class IncrementalMode:
@@ -33,6 +33,7 @@ class IncrementalMode:
         self.job = job
         self.cursor = job.plan.cursor
         self.position: dict[str, Any] = dict(job.position or {})
+        self.deleted = 0  # by this run
 
     def steps(self) -> Iterator[Step]:
         """Prepare the mart, fix the window, then batch after batch until it is empty."""
@@ -54,11 +55,11 @@ class IncrementalMode:
         self.work = Work.prepare(self.job, conn)
         if not self.job.stays_inside:
             self.work.stage.create(conn)
-        return StepResult(
-            "mart is ready",
-            position=self.position or None,
-            fields={"target": self.job.plan.target, "ddl": self.work.ddl},
-        )
+        fields: dict[str, Any] = {"target": self.job.plan.target, "ddl": self.work.ddl}
+        if "value" in self.position and (self.work.ddl or self.work.is_empty(conn)):
+            self.position = {}
+            fields["checkpoint"] = "dropped: the mart is new, empty or has new columns, so all rows are read again"
+        return StepResult("mart is ready", position=self.position or None, fields=fields)
 
     # ── the window ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -141,7 +142,7 @@ class IncrementalMode:
         row = self._inside(conn, self.window) if self.job.stays_inside else self._through(conn, self.window)
         if row["read"]:
             self.position["value"], self.position["id"] = row["last_position"]
-        if row["read"] < self.job.batch_size:
+        if row["read"] < self._limit:
             self.window = None
         else:
             self.window = Window(tuple(row["last_position"]), self.window.bound, self.window.inclusive)
@@ -149,9 +150,14 @@ class IncrementalMode:
         counts = Counts(row["read"], row["written"], deleted, row["read"] - row["written"] - deleted)
         return StepResult("upserted", counts, self.position, {"cursor": self.position.get("value")}, is_batch=True)
 
+    @property
+    def _limit(self) -> int:
+        """Rows of a batch; with `publish: atomic` the whole window is one."""
+        return EVERYTHING if self.job.plan.publish == "atomic" else self.job.batch_size
+
     def _inside(self, conn: Connection, window: Window) -> dict[str, Any]:
         """One statement: read as the reader, compare, write."""
-        text = self.work.query.after_cursor(self.cursor, window, self.job.batch_size).as_string(conn)
+        text = self.work.query.after_cursor(self.cursor, window, self._limit).as_string(conn)
         scope = reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2")
         return self._upsert(conn, scope, [window.args, text])
 
@@ -160,7 +166,7 @@ class IncrementalMode:
         self.work.stage.truncate(conn)
         if self.job.transformer:
             return self._transformed(conn, window, self.job.transformer)
-        query = self.work.query.with_args(window.args).after_cursor(self.cursor, window, self.job.batch_size)
+        query = self.work.query.with_args(window.args).after_cursor(self.cursor, window, self._limit)
         copy_across(self.job.reader, query, self.work.stage, conn)
         return self._upsert(conn, self.work.stage.identifier, [])
 
@@ -174,7 +180,7 @@ class IncrementalMode:
 
     def _transformed(self, conn: Connection, window: Window, transformer: Transformer) -> dict[str, Any]:
         """Through the transforms. The cursor comes from the rows that were read, never from transformed ones."""
-        query = self.work.query.after_cursor(self.cursor, window, self.job.batch_size)
+        query = self.work.query.after_cursor(self.cursor, window, self._limit)
         rows = self.job.reader.fetch(_with_position(query, self.cursor), window.args)
         positions = [(row.pop("vitrina_value"), row.pop("vitrina_id")) for row in rows]
         keys = [[row[name] for name in self.work.mart.key] for row in rows]
@@ -188,14 +194,17 @@ class IncrementalMode:
 
     def _delete_dropped(self, conn: Connection, keys: list[list[Any]]) -> int:
         """A row that a transform leaves out leaves the mart too."""
-        mart = self.work.mart
-        segment = KeySegment(self.job.pipeline_id, tuple(Column(name, mart.types[name]) for name in mart.key))
+        segment = self.work.new_keys()
         segment.create(conn)
         with segment.copy_in(conn, "text") as copy:
             for key in keys:
                 copy.write_row(["u", *key])
         statement = self.work.statements.delete(self.work.stage.identifier, segment.slice())
         deleted: int = fetch(conn, statement, [0, len(keys)])["deleted"]
+        self.deleted += deleted
+        if self.deleted > self.job.limits.max_delete_rows:
+            before = self.deleted + self.work.count(conn)
+            self.work.guard_deletes(self.deleted, before, len(keys), "this batch was not written")
         return deleted
 
     def _clean_up(self, conn: Connection) -> StepResult:

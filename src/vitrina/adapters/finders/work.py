@@ -6,13 +6,14 @@ from typing import Any
 from psycopg import sql
 
 from vitrina.adapters.filling import copy_across, transform_across
-from vitrina.adapters.job import Job, StepResult, execute
+from vitrina.adapters.job import Job, StepResult, execute, fetch
 from vitrina.adapters.stage import KeySegment, Stage
 from vitrina.adapters.writers.converge import MartSql, QueryText
 from vitrina.adapters.writers.postgres import Mart, prepare_mart
 from vitrina.domain.errors import ConfigError, FatalError
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
+from vitrina.sql.describe import Column
 
 # When is reading by key, batch after batch, dearer than reading everything once into a stage? The planner's costs
 # decide: a staged row costs about this much, and index lookups are overestimated by about this factor.
@@ -50,6 +51,14 @@ class Work:
         """Whether rows come from the stage."""
         return self.staged_rows is not None
 
+    def is_empty(self, conn: Connection) -> bool:
+        """Whether the mart has no rows."""
+        return bool(fetch(conn, self.statements.is_empty())["empty"])
+
+    def count(self, conn: Connection) -> int:
+        """How many rows the mart has."""
+        return int(fetch(conn, self.statements.count())["rows"])
+
     def fill(self, conn: Connection, why: str) -> StepResult:
         """Stage everything the query gives, in key order, once."""
         self.stage.create(conn)
@@ -62,6 +71,22 @@ class Work:
         self.staged_rows = self.stage.settle(conn)
         self.refuse_null_keys(conn, self.stage.identifier)
         return StepResult("staged", Counts(read=read), {"phase": "stage"}, {"rows": self.staged_rows, "why": why})
+
+    def new_keys(self) -> KeySegment:
+        """A segment for keys in the mart's types."""
+        return KeySegment(self.job.pipeline_id, tuple(Column(name, self.mart.types[name]) for name in self.mart.key))
+
+    def find(self, conn: Connection, keys: KeySegment) -> int:
+        """One read-only comparison of both sides, of which only the keys that differ are kept; how many."""
+        keys.create(conn)
+        if self.staged:
+            names = sql.SQL(", ").join(map(sql.Identifier, keys.copied))
+            into = sql.SQL("INSERT INTO {} ({}) ").format(keys.identifier, names)
+            execute(conn, into + self.statements.compare(self.stage.identifier))
+        else:
+            query = sql.SQL("({})").format(self.query.whole())
+            copy_across(self.job.reader, self.statements.compare(query), keys, conn)
+        return keys.settle(conn)
 
     def is_dear(self, one_batch: sql.Composable, args: list[str | None], batches: int) -> str:
         """Why reading the query batch by batch would cost too much; empty when it does not."""
@@ -96,15 +121,15 @@ class Work:
             named = "; ".join(map(self._named, rows))
             raise ConfigError(f"the query gives a key twice: {named}", "make the key unique in the query")
 
-    def guard_deletes(self, gone: int, mart: int, read: int) -> None:
-        """The mass-delete guard, asked before anything is written."""
+    def guard_deletes(self, gone: int, mart: int, read: int, kept: str = "nothing was written") -> None:
+        """The mass-delete guard, asked before anything is committed."""
         limits = self.job.limits
         emptied = read == 0 and gone > 0
         many = gone > limits.max_delete_rows and gone > limits.max_delete_share * mart
         if (emptied or many) and not self.job.options.allow_deletes:
             said = "the query gives no rows at all" if emptied else f"more than {limits.max_delete_share:.0%}"
             raise FatalError(
-                f"this would delete {gone:,} of {mart:,} rows of {self.job.plan.target} ({said}); nothing was written",
+                f"this would delete {gone:,} of {mart:,} rows of {self.job.plan.target} ({said}); {kept}",
                 "look at the source; if it is right, run once with allow_deletes",
             )
 

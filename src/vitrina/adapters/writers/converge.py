@@ -224,8 +224,7 @@ class MartSql:
         """The rows of a scope whose key is among `keys`, which are in the mart's types."""
         cast = [(name, self.mart.cast(name, _column("q", name), self._type(name))) for name in self.mart.key]
         matched = AND.join(sql.SQL("{} = {}").format(value, _column("k", name)) for name, value in cast)
-        text = "SELECT {} FROM {} AS q JOIN {} AS k ON {}"
-        return sql.SQL(text).format(_names("q", self.mart.columns), scope, keys, matched)
+        return sql.SQL("SELECT q.* FROM {} AS q JOIN {} AS k ON {}").format(scope, keys, matched)
 
     def staged_scope(self, stage: Stage, segment: KeySegment) -> sql.Composed:
         """The staged rows whose key is in a slice of a segment."""
@@ -246,6 +245,12 @@ class MartSql:
     def count(self) -> sql.Composed:
         """How many rows the mart has."""
         return sql.SQL("SELECT count(*) AS rows FROM {}").format(self.mart.identifier)
+
+    def count_gone(self, scope: sql.Composable) -> sql.Composed:
+        """How many of them have a key that the scope does not give."""
+        source = sql.SQL("SELECT {} FROM {} AS t").format(COMMA.join(self._casts("t", only=self.mart.key)), scope)
+        text = "SELECT count(*) AS rows FROM {} AS m WHERE NOT EXISTS (SELECT FROM ({}) AS s WHERE {})"
+        return sql.SQL(text).format(self.mart.identifier, source, _same_key(self.mart.key, "m", "s"))
 
     def is_empty(self) -> sql.Composed:
         """Whether it has none."""
@@ -318,10 +323,6 @@ def _same_key(key: Sequence[str], left: str, right: str) -> sql.Composed:
 
 def _column(alias: str, name: str) -> sql.Composed:
     return sql.SQL("{}.{}").format(sql.SQL(alias), sql.Identifier(name))
-
-
-def _names(alias: str, columns: Sequence[Column]) -> sql.Composed:
-    return COMMA.join(_column(alias, c.name) for c in columns)
 
 
 def _positions(alias: str, size: int) -> sql.Composed:

@@ -9,7 +9,7 @@ from psycopg import sql
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.policy import split_table
 from vitrina.meta.db import Connection, fetch_all, queries, translated
-from vitrina.sql.describe import Column
+from vitrina.sql.describe import FIRST_USER_OID, Column
 
 SQL = queries("marts")
 STAMP = "updated_at"  # a mart-only column of this name says when a row was last written
@@ -107,6 +107,8 @@ def _check_types(conn: Connection, columns: Sequence[Column]) -> None:
                 f"column {column.name} is of type {column.type}, which the warehouse does not have",
                 f"create it there, or cast it in the query: CAST({column.name} AS text)",
             )
+        if not column.builtin:
+            _refuse_foreign_code(conn, column, column.type)
 
 
 def _missing_ddl(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.Composed]:
@@ -220,6 +222,8 @@ def _check_columns(conn: Connection, where: str, written: Sequence[Column], foun
                 f"drift: column {column.name} of {where} is {mart_type}, the query gives {column.type}",
                 f"cast it in the query: CAST({column.name} AS {mart_type})",
             )
+        if column.type != mart_type:
+            _refuse_foreign_code(conn, column, mart_type)
 
 
 def _fits(conn: Connection, query_type: str, mart_type: str) -> bool:
@@ -227,3 +231,13 @@ def _fits(conn: Connection, query_type: str, mart_type: str) -> bool:
         return False
     rows = fetch_all(conn, SQL["can_assign"], {"from": query_type, "to": mart_type})
     return any(row["yes"] for row in rows)  # no row: only the source has such a type
+
+
+def _refuse_foreign_code(conn: Connection, column: Column, mart_type: str) -> None:
+    """What converts or compares values runs in statements that write: never a function that anybody could define."""
+    types = {"from": column.type, "to": mart_type, "first_user_oid": FIRST_USER_OID}
+    for row in fetch_all(conn, SQL["foreign_code"], types):
+        raise ConfigError(
+            f"column {column.name} is of type {column.type}, which goes through the user-defined {row['function']}",
+            f"cast it in the query, where it runs as the reader: CAST({column.name} AS …)",
+        )

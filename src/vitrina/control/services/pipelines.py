@@ -16,7 +16,6 @@ from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline, resolve
-from vitrina.domain.policy import is_index
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.editing import EditingRepo
@@ -152,7 +151,8 @@ class PipelineService:
             stored, repo = _locked(conn, which), EditingRepo(conn)
             if key and (answered := repo.remembered(key)):
                 return _replay(key, answered, stored, options)
-            _check_options(stored, options)
+            if not stored.enabled:
+                raise Conflict(f"pipeline {stored.name!r} is disabled", "enable it first")
             changed = PipelineRepo(conn).request_run(stored.id, options)
             if changed:
                 self._audit(conn, "run", stored.id, _asked(options))
@@ -264,13 +264,6 @@ def _check_status(stored: StoredPipeline, changed: set[str]) -> None:
             f"{', '.join(locked)} cannot be changed while pipeline {stored.name!r} is {stored.status}",
             "pause it, wait for PAUSED, then edit",
         )
-
-
-def _check_options(stored: StoredPipeline, options: RunOptions) -> None:
-    if not stored.enabled:
-        raise Conflict(f"pipeline {stored.name!r} is disabled", f"enable it first: vitrina enable {stored.name}")
-    if options.rebuild and not is_index(stored.target or ""):
-        raise Conflict(f"{stored.target} is a table, and only an index is built anew", "leave rebuild out")
 
 
 def _asked(options: RunOptions) -> dict[str, bool]:

@@ -1,7 +1,8 @@
 -- Locks are always taken in the order pipeline, lease, state: completion and takeover cannot deadlock.
 
 -- name: claim
--- The oldest due pipeline, if any; zero rows: nothing is due, or others took it. Opens the run.
+-- The oldest due pipeline, if any; zero rows: nothing is due, or others took it. Opens the run. A run that is still
+-- open was let down by hand, in SQL; it is closed, or its pipeline could not be claimed, nor any that is due after it.
 WITH due AS (
     SELECT p.id, p.name, p.status, p.due_at, p.run_options, p.version
     FROM etl.etl_pipelines p
@@ -16,10 +17,15 @@ WITH due AS (
         last_due_at = CASE due.status WHEN 'IDLE' THEN due.due_at ELSE p.last_due_at END
     FROM due WHERE p.id = due.id
     RETURNING p.id
+), closed AS (
+    UPDATE etl.etl_runs r
+    SET status = 'FAILED', finished_at = clock_timestamp(), error = 'the pipeline was moved by hand while it ran'
+    FROM taken WHERE r.pipeline_id = taken.id AND r.status = 'RUNNING'
+    RETURNING r.id
 ), run AS (
     INSERT INTO etl.etl_runs (pipeline_id, due_at, options, config_version, runner)
     SELECT due.id, CASE due.status WHEN 'IDLE' THEN due.due_at END, due.run_options, due.version, %(runner)s
-    FROM due JOIN taken USING (id)
+    FROM due JOIN taken USING (id), (SELECT count(*) FROM closed) AS first
     RETURNING id, pipeline_id, options, attempt
 ), held AS (
     UPDATE etl.etl_leases l

@@ -31,3 +31,14 @@ SELECT f.oid = t.oid OR t.typcategory = 'S' OR EXISTS (
 FROM pg_type f, pg_type d
 JOIN pg_type t ON t.oid = CASE WHEN d.typbasetype = 0 THEN d.oid ELSE d.typbasetype END  -- a domain takes what its base does
 WHERE f.oid = to_regtype(%(from)s) AND d.oid = to_regtype(%(to)s)
+
+-- name: foreign_code
+-- Functions of somebody's own, and of no extension, that writing a value of one type to a column of another would run
+-- with the writer's rights: casts to the column's type or to text, and the column's `=`.
+SELECT f.oid::regprocedure::text AS function
+FROM pg_proc f
+WHERE f.oid >= %(first_user_oid)s AND (
+    f.oid IN (SELECT c.castfunc FROM pg_cast c JOIN pg_type d ON d.oid = to_regtype(%(to)s)
+              WHERE c.castsource = to_regtype(%(from)s) AND c.casttarget IN (d.oid, d.typbasetype, 'text'::regtype))
+    OR f.oid = (SELECT o.oprcode FROM pg_operator o WHERE o.oid = to_regoperator(format('=(%%1$s,%%1$s)', to_regtype(%(to)s)))))
+  AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = f.oid AND e.deptype = 'e')

@@ -56,6 +56,11 @@ WHERE r.owner = %(owner)s AND r.status = 'RUNNING' AND r.expires_at > clock_time
   AND (r.id, r.attempt) IN (SELECT * FROM unnest(%(ids)s::uuid[], %(attempts)s::int[]))
 RETURNING r.id, r.attempt
 
+-- name: hold
+-- Whether it is still ours, as the last statement of a transaction. Zero rows: another runner has it by now.
+SELECT id FROM etl.etl_requests
+WHERE id = %(id)s AND owner = %(owner)s AND attempt = %(attempt)s AND status = 'RUNNING'
+
 -- name: finish
 -- Zero rows: another runner has it by now, or its pipeline is gone.
 UPDATE etl.etl_requests

@@ -79,6 +79,10 @@ class RequestRepo:
         params = {"owner": owner, "seconds": seconds, "ids": ids, "attempts": attempts}
         return {(row["id"], row["attempt"]) for row in fetch_all(self.conn, SQL["renew"], params)}
 
+    def hold(self, claim: RequestClaim) -> None:
+        """A LeaseLost if another runner has it."""
+        self._leave("hold", claim)
+
     def finish(self, claim: RequestClaim, result: dict[str, Any]) -> None:
         """Answered."""
         self._leave("finish", claim, result=Jsonb(result))
