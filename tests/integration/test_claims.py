@@ -32,6 +32,7 @@ from vitrina.runner.identity import Identity
 from vitrina.runner.main import Runner
 from vitrina.runner.manager import PipelineManager
 
+HERE = " AND datname = current_database()"  # the server is shared with other tests
 ROUNDS = int(os.environ.get("VITRINA_ROUNDS", "0"))
 FILMS = "SELECT f.id AS film_id, f.title FROM content.film_work f"
 
@@ -402,7 +403,9 @@ def test_the_heartbeat_outlives_its_connection(lab: Lab) -> None:
         assert claim
         heartbeat.watch(claim.run_id, RunControl(Event()))
         wait_until(lambda: lab.value("SELECT count(*) FROM etl.etl_runners") == 1)
-        lab.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vitrina heartbeat'")
+        lab.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vitrina heartbeat'" + HERE
+        )
         lab.sql("DELETE FROM etl.etl_runners")
         wait_until(lambda: lab.value("SELECT count(*) FROM etl.etl_runners") == 1)
 
@@ -488,7 +491,9 @@ def test_a_batch_whose_session_is_ended_is_tried_again(lab: Lab) -> None:
     worker = Thread(target=Runner(lab.connections).run_once)
     worker.start()
     wait_until(lambda: lab.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
-    lab.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'vitrina run %%'")
+    lab.sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'vitrina run %%'" + HERE
+    )
     worker.join()
     assert [(attempt, status) for attempt, status, _ in runs(lab)] == [(1, "FAILED"), (2, "SUCCESS")]
     lab.assert_equal(pipeline)
