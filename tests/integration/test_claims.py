@@ -490,7 +490,7 @@ def test_a_batch_whose_session_is_ended_is_tried_again(lab: Lab) -> None:
     lab.request(pipeline)
     worker = Thread(target=Runner(lab.connections).run_once)
     worker.start()
-    wait_until(lambda: lab.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
+    wait_until(lambda: lab.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'" + HERE))
     lab.sql(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'vitrina run %%'" + HERE
     )

@@ -128,7 +128,11 @@ def test_a_pause_reaches_a_run_that_is_busy_with_transforms(lab: Lab, mode: dict
 def test_a_pause_asked_for_during_the_last_batch_rests_after_success(lab: Lab) -> None:
     pipeline = mart(lab, batch_size=60)
     with running(lab, pipeline):
-        wait_until(lambda: lab.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"))
+        wait_until(
+            lambda: lab.value(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+            )
+        )
         PipelineRepo(lab.db).request_pause(pipeline.id)
     assert lab.status(pipeline) == "PAUSED"
     lab.request(pipeline)
