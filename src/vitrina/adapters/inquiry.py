@@ -5,12 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
-from vitrina.adapters.job import Job, Limits
-from vitrina.adapters.planning import resolve_key
+from vitrina.adapters.job import Job
+from vitrina.adapters.planning import make_job, resolve_key
 from vitrina.adapters.readers.postgres import PostgresReader
-from vitrina.adapters.transformers import resolve_transformer
 from vitrina.domain.pipeline import Pipeline, Plan
-from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection, transaction
 from vitrina.settings import Settings
 
@@ -40,19 +38,5 @@ class Inquiry:
 
     def job(self) -> Job:
         """The same as a run's, without a past and under the request's own name."""
-        plan, settings = self.plan, self.settings
-        columns = self.reader.describe(plan.select)
-        key = resolve_key(self.conn, plan)
-        return Job(
-            pipeline_id=self.id,
-            plan=plan,
-            reader=self.reader,
-            columns=tuple(columns),
-            transformer=resolve_transformer(plan.transforms, columns, key) if plan.transforms else None,
-            batch_size=self.pipeline.batch_size,
-            options=RunOptions(),
-            limits=Limits(settings.max_delete_share, settings.max_delete_rows, settings.horizon_margin),
-            position=None,
-            written_before={},
-            check=self.check,
-        )
+        key = resolve_key(self.conn, self.plan)
+        return make_job(self.id, self.pipeline, self.plan, self.reader, key, self.settings, self.check)

@@ -1,12 +1,16 @@
 """From a configuration to a plan that may be executed: whoever wrote it, it is checked again here."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from uuid import UUID
 
+from vitrina.adapters.job import Job, Limits
 from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.adapters.transformers import resolve_transformer
 from vitrina.adapters.writers.postgres import SQL as MARTS
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
 from vitrina.domain.policy import is_index, require_allowed_target, split_table
+from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection, fetch_all
 from vitrina.settings import Settings
 from vitrina.sql.guard import check_select
@@ -32,6 +36,32 @@ def vet_plan(reader: PostgresReader, plan: Plan, settings: Settings) -> Sequence
         functions=settings.allowed_functions,
     )
     return vetted.warnings
+
+
+def make_job(
+    id_: UUID,
+    pipeline: Pipeline,
+    plan: Plan,
+    reader: PostgresReader,
+    key: Sequence[str],
+    settings: Settings,
+    check: Callable[[], None],
+) -> Job:
+    """A job without a past: the query described, the transforms resolved over its columns."""
+    columns = reader.describe(plan.select)
+    return Job(
+        pipeline_id=id_,
+        plan=plan,
+        reader=reader,
+        columns=tuple(columns),
+        transformer=resolve_transformer(plan.transforms, columns, key) if plan.transforms else None,
+        batch_size=pipeline.batch_size,
+        options=RunOptions(),
+        limits=Limits(settings.max_delete_share, settings.max_delete_rows, settings.horizon_margin),
+        position=None,
+        written_before={},
+        check=check,
+    )
 
 
 def resolve_key(conn: Connection, plan: Plan) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.fields import wrong_fields
 from vitrina.domain.schedule import check_schedule
 
 WAREHOUSE = "warehouse"
@@ -78,8 +79,7 @@ class Pipeline(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            wrong = "; ".join(f"{_path(e['loc'])}: {e['msg']}" for e in error.errors())
-            raise ConfigError(f"pipeline {values.get('name')!r}: {wrong}") from error
+            raise ConfigError(f"pipeline {values.get('name')!r}: {wrong_fields(error)}") from error
 
 
 class Plan(BaseModel):
@@ -175,7 +175,3 @@ def _select_all(table: str) -> str:
         raise ConfigError(f"source_table {table!r} is no schema.table")
     quoted = ('"' + part.strip('"').replace('"', '""') + '"' for part in parts)
     return "TABLE " + ".".join(quoted)
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location)

@@ -6,6 +6,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.fields import wrong_fields
 
 
 class RequestKind(StrEnum):
@@ -27,8 +28,7 @@ class RequestParams(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-            raise ConfigError(f"the request's parameters: {wrong}") from error
+            raise ConfigError(f"the request's parameters: {wrong_fields(error)}") from error
 
 
 class ReconcileParams(RequestParams):

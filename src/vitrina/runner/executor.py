@@ -9,11 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from vitrina.adapters.connections import Connections
-from vitrina.adapters.job import Job, Limits
-from vitrina.adapters.planning import check_plan, resolve_key, vet_plan
+from vitrina.adapters.job import Job
+from vitrina.adapters.planning import check_plan, make_job, resolve_key, vet_plan
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.registry import resolve_mode
-from vitrina.adapters.transformers import resolve_transformer
 from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.meta.repos.leases import Claim, LeaseRepo
 from vitrina.meta.repos.state import StateRepo
@@ -78,24 +77,14 @@ class PipelineExecutor:
         settings = self.connections.settings
         for finding in vet_plan(reader, plan, settings):
             log.say("warning", finding.message, remedy=finding.remedy)
-        columns = reader.describe(plan.select)
-        changed = claim.config_hash not in (None, plan.fingerprint)
-        if changed and claim.checkpoint:
-            log.say("warning", "checkpoint dropped: the configuration has changed")
         key = resolve_key(self.leases.conn, plan) if plan.transforms else plan.key
-        return Job(
-            pipeline_id=claim.pipeline_id,
-            plan=plan,
-            reader=reader,
-            columns=tuple(columns),
-            transformer=resolve_transformer(plan.transforms, columns, key) if plan.transforms else None,
-            batch_size=pipeline.batch_size,
-            options=claim.options,
-            limits=Limits(settings.max_delete_share, settings.max_delete_rows, settings.horizon_margin),
-            position=None if changed else claim.checkpoint,
-            written_before=_written_before(claim, plan),
-            check=control.check,
-        )
+        job = make_job(claim.pipeline_id, pipeline, plan, reader, key, settings, control.check)
+        job.options, job.written_before = claim.options, _written_before(claim, plan)
+        if claim.config_hash in (None, plan.fingerprint):
+            job.position = claim.checkpoint
+        elif claim.checkpoint:
+            log.say("warning", "checkpoint dropped: the configuration has changed")
+        return job
 
 
 def _written_before(claim: Claim, plan: Plan) -> dict[str, str]:
