@@ -26,6 +26,8 @@ from vitrina.runner.main import Runner
 from vitrina.settings import Settings
 
 SERVER = "VITRINA_TEST_SERVER"
+# How many sessions of this database wait for a lock: the server is shared with other tests.
+BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 QUICK: dict[str, Any] = {
     "lease_seconds": 5,
     "poll_seconds": 0.25,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.contract.server import CHANGED_FILMS, Api, wait
-from tests.support import Lab
+from tests.support import BLOCKED, Lab
 from vitrina.runner.main import Runner
 
 SLOW = {
@@ -95,7 +95,7 @@ def test_one_key_for_two_pipelines_at_once_starts_one(api: Api) -> None:
     with api.lab.db.transaction():  # the other call, between its answer and its COMMIT
         api.lab.sql("INSERT INTO etl.etl_idempotency VALUES ('one', %s, '{\"options\": {}}')", first["id"])
         thread.start()
-        wait(lambda: api.lab.value("SELECT count(*) FROM pg_locks WHERE NOT granted"), bool)
+        wait(lambda: api.lab.value(BLOCKED), bool)
     thread.join(10)
     assert answers == [409]
     assert api.get("/pipelines/b/status")["status"] == "IDLE"

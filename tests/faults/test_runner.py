@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import FAST
 from tests.faults.driver import LEASE, ROUNDS, Driver, driving
-from tests.support import Lab, make_connections, make_templates
+from tests.support import BLOCKED, Lab, make_connections, make_templates
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta.db import connect
 from vitrina.meta.repos.pipelines import PipelineRepo
@@ -105,8 +105,7 @@ def test_a_runner_stopped_between_its_fence_and_its_commit_commits_nothing(drive
         gate.execute("SELECT pg_advisory_lock(4711)")
         driver.lab.request(pipeline)
         zombie = driver.start()
-        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        driver.wait(lambda: driver.lab.value(waiting))
+        driver.wait(lambda: driver.lab.value(BLOCKED))
         zombie.send_signal(signal.SIGSTOP)
         gate.execute("SELECT pg_advisory_unlock(4711)")
     driver.start()

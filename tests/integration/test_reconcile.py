@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support import Lab, wait_for
+from tests.support import BLOCKED, Lab, wait_for
 from vitrina import Row, transform
 from vitrina.adapters import reconcile
 from vitrina.domain.pipeline import Pipeline
@@ -236,7 +236,7 @@ def test_while_the_pipeline_runs(lab: Lab) -> None:
         other.execute("LOCK TABLE analytics.mart IN EXCLUSIVE MODE")  # the run comes this far, with its rows staged
         run = Thread(target=lab.run, args=(pipeline,))
         run.start()
-        wait_for(lambda: lab.value("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0)
+        wait_for(lambda: lab.value(BLOCKED) > 0)
         report = lab.reconcile(pipeline)
     run.join()
     assert (report["running"], counts(report)) == (True, (1, 1, 1))

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from tests.faults.driver import driving
-from tests.support import Lab, wait_for
+from tests.support import BLOCKED, Lab, wait_for
 from vitrina.adapters import reconcile
 from vitrina.domain.errors import ConfigError, LeaseLost
 from vitrina.domain.pipeline import Pipeline
@@ -110,7 +110,7 @@ def test_an_idle_runner_answers_within_a_second_while_its_slots_are_busy(lab: La
     with psycopg.connect(lab.conninfo) as other, lab.runner():
         other.execute("LOCK TABLE content.film_work")
         lab.request(films)
-        wait_for(lambda: lab.value("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0)
+        wait_for(lambda: lab.value(BLOCKED) > 0)
         started = time.monotonic()
         config = {"name": "x", "target_table": "analytics.x", "source_query": "SELECT 1 AS one"}
         request_id = lab.ask("preview", None, pipeline=config)
@@ -148,7 +148,7 @@ def test_a_stopping_runner_gives_its_request_up_and_another_answers(lab: Lab, fi
         other.execute("LOCK TABLE content.film_work")
         with lab.runner():
             request_id = lab.ask("reconcile", films)
-            wait_for(lambda: lab.value("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0)
+            wait_for(lambda: lab.value(BLOCKED) > 0)
             started = time.monotonic()
         assert time.monotonic() - started < 3  # it did not wait for the statement to end
         row = lab.get_request(request_id)
