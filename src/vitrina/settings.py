@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from vitrina.domain.policy import Whitelist
@@ -33,6 +33,13 @@ class Settings(BaseSettings):
     reader_url: SecretStr | None = None
     api_role_url: SecretStr | None = None
     sources: dict[str, SecretStr] = {}  # VITRINA_SOURCES__NAME=postgresql://…
+    elasticsearch_url: SecretStr | None = Field(
+        default=None, validation_alias=AliasChoices("ELASTICSEARCH_URL", "VITRINA_ELASTICSEARCH_URL")
+    )
+    elasticsearch_username: str | None = None
+    elasticsearch_password: SecretStr | None = None
+    elasticsearch_api_key: SecretStr | None = None
+    elasticsearch_ca_file: Path | None = None
 
     # The API, and how the command line finds it.
     host: str = "127.0.0.1"
@@ -58,6 +65,8 @@ class Settings(BaseSettings):
     statement_timeout_seconds: float = Field(default=3600, gt=0)
     lock_timeout_seconds: float = Field(default=10, gt=0)
     find_work_mem: str = "128MB"
+    es_senders: int = Field(default=2, ge=1, le=16)  # connections that send documents at once
+    es_grace_seconds: float = Field(default=600, ge=0)  # how long an index is kept after another took its place
     event_days: float = Field(default=14, gt=0)
 
     # The mass-delete guard: more deletes than this share of the mart, and more than this many, need a word.

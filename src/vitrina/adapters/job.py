@@ -1,9 +1,9 @@
 """What a mode needs to work, and what each of its steps gives back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 from uuid import UUID
 
 import psycopg
@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.transformers import Transformer
 from vitrina.adapters.writers.postgres import Wanted
+from vitrina.adapters.writers.writer import Writer
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.run import NOTHING, Counts, RunOptions
 from vitrina.meta.db import Connection
@@ -35,6 +36,18 @@ Step: TypeAlias = Callable[[Connection], StepResult]
 """Runs inside one transaction, which the ledger fences and commits."""
 
 
+class Mode(Protocol):
+    """A way of finding keys, as the steps that find and converge them."""
+
+    def steps(self) -> Generator[Step, None, None]:
+        """In order; each is one fenced transaction."""
+        ...
+
+    def settle(self) -> Iterable[Step]:
+        """What is left to do when a run is interrupted between two steps."""
+        return ()
+
+
 @dataclass(frozen=True)
 class Limits:
     """The settings that a mode works within."""
@@ -50,8 +63,10 @@ class Job:
 
     pipeline_id: UUID
     plan: Plan
+    writer: Writer
     reader: PostgresReader
-    columns: tuple[Column, ...]  # of the query
+    select: str  # what is read: the plan's SELECT, or that SELECT with documents built from its rows
+    columns: tuple[Column, ...]  # of that
     transformer: Transformer | None
     batch_size: int  # may change between two batches: reload-config
     options: RunOptions
@@ -66,17 +81,27 @@ class Job:
         return self.transformer.columns if self.transformer else self.columns
 
     @property
+    def written(self) -> tuple[Column, ...]:
+        """The columns, or fields, of the mart."""
+        return self.writer.fields or self.output
+
+    @property
     def wanted(self) -> Wanted:
         """What the mart has to be like. A cursor that an existing mart does not have is read and not written."""
         plan = self.plan
-        return Wanted(plan.target, self.output, plan.key, plan.on_drift, plan.cursor or (), self.written_before)
+        return Wanted(plan.target, self.written, plan.key, plan.on_drift, plan.cursor or (), self.written_before)
 
     def slices(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """From start to end, a batch at a time, each as big as a batch is by then."""
         while start < end:
-            upper = min(start + self.batch_size, end)
+            upper = min(start + self.rows_at_once, end)
             yield start, upper
             start = upper
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows a transaction takes: a batch, or less where rows are large and have to be held in memory."""
+        return min(self.batch_size, self.writer.most_rows)
 
     @property
     def stays_inside(self) -> bool:
@@ -84,9 +109,11 @@ class Job:
         return self.reader.is_local and self.transformer is None
 
 
-def execute(conn: Connection, statement: sql.Composable, params: list[Any] | None = None) -> psycopg.RawCursor[Row]:
+def execute(
+    conn: Connection, statement: sql.Composable, params: list[Any] | None = None, *, binary: bool | None = None
+) -> psycopg.RawCursor[Row]:
     """Run a composed statement with `$1` parameters, so that a `%` in a name is just a character."""
-    return psycopg.RawCursor(conn, row_factory=dict_row).execute(statement.as_bytes(conn), params)
+    return psycopg.RawCursor(conn, row_factory=dict_row).execute(statement.as_bytes(conn), params, binary=binary)
 
 
 def fetch(conn: Connection, statement: sql.Composable, params: list[Any] | None = None) -> Row:

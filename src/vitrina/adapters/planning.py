@@ -5,6 +5,7 @@ from uuid import UUID
 
 from vitrina.adapters.job import Job, Limits
 from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.adapters.registry import resolve_writer
 from vitrina.adapters.transformers import resolve_transformer
 from vitrina.adapters.writers.postgres import SQL as MARTS
 from vitrina.domain.errors import ConfigError
@@ -49,12 +50,17 @@ def make_job(
 ) -> Job:
     """A job without a past: the query described, the transforms resolved over its columns."""
     columns = reader.describe(plan.select)
+    transformer = resolve_transformer(plan.transforms, columns, key) if plan.transforms else None
+    writer = resolve_writer(plan, transformer.columns if transformer else columns)
+    select, read = writer.read(plan.select, tuple(columns))
     return Job(
         pipeline_id=id_,
         plan=plan,
+        writer=writer,
         reader=reader,
-        columns=tuple(columns),
-        transformer=resolve_transformer(plan.transforms, columns, key) if plan.transforms else None,
+        select=select,
+        columns=read,
+        transformer=transformer,
         batch_size=pipeline.batch_size,
         options=RunOptions(),
         limits=Limits(settings.max_delete_share, settings.max_delete_rows, settings.horizon_margin),

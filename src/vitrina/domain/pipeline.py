@@ -9,6 +9,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.fields import wrong_fields
+from vitrina.domain.policy import is_index
 from vitrina.domain.schedule import check_schedule
 
 WAREHOUSE = "warehouse"
@@ -38,7 +39,9 @@ class Pipeline(BaseModel):
     source_type: Literal["postgres"] = Field(default="postgres", description="What the source is.")
     source_query: str | None = Field(default=None, description="One SELECT; the mart is kept equal to it.")
     source_table: str | None = Field(default=None, description="Instead of a query: all of this schema.table.")
-    target_table: str | None = Field(default=None, description="The mart, as schema.table; created if missing.")
+    target_table: str | None = Field(
+        default=None, description="The mart, as schema.table or es:index; created if missing."
+    )
     key: tuple[str, ...] = Field(
         default=(), description="Columns that identify a row; default: the target's primary key."
     )
@@ -60,6 +63,11 @@ class Pipeline(BaseModel):
     )
     on_drift: Literal["fail", "add"] = Field(default="fail", description="When the query has a new column.")
     publish: Literal["batches", "atomic"] = Field(default="batches", description="Whether readers see batches.")
+    mapping: dict[str, dict[str, Any]] = Field(
+        default={}, description="For an index: how a field is mapped, instead of what its type gives."
+    )
+    settings: dict[str, Any] = Field(default={}, description="For an index: its settings, such as analysers.")
+    adopt: bool = Field(default=False, description="For an index: take over one that somebody else made.")
     tasks: tuple[Task, ...] = Field(default=(), description="One SQL task, then transforms; wins over source_query.")
 
     @field_validator("schedule_interval")
@@ -96,11 +104,14 @@ class Plan(BaseModel):
     cursor: tuple[str, str] | None
     on_drift: Literal["fail", "add"]
     publish: Literal["batches", "atomic"]
+    mapping: dict[str, dict[str, Any]]
+    settings: dict[str, Any]
+    adopt: bool
 
     @property
     def fingerprint(self) -> str:
         """Changes exactly when a checkpoint taken under another plan says nothing about this one."""
-        kept = self.model_dump(mode="json", exclude={"on_drift", "publish"})
+        kept = self.model_dump(mode="json", exclude={"on_drift", "publish", "mapping", "settings", "adopt"})
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -109,6 +120,7 @@ def resolve(pipeline: Pipeline) -> Plan:
     select, transforms, target = _from_tasks(pipeline) if pipeline.tasks else _from_fields(pipeline)
     if not target:
         raise ConfigError(f"pipeline {pipeline.name!r} names no target_table", "set it, e.g. analytics.film_dim")
+    _check_index_fields(pipeline, target)
     return Plan(
         source=pipeline.source,
         select=select,
@@ -119,7 +131,27 @@ def resolve(pipeline: Pipeline) -> Plan:
         cursor=_cursor(pipeline),
         on_drift=pipeline.on_drift,
         publish=pipeline.publish,
+        mapping=pipeline.mapping,
+        settings=pipeline.settings,
+        adopt=pipeline.adopt,
     )
+
+
+def _check_index_fields(pipeline: Pipeline, target: str) -> None:
+    if not is_index(target):
+        given = [name for name in ("mapping", "settings", "adopt") if getattr(pipeline, name)]
+        if given:
+            raise ConfigError(
+                f"pipeline {pipeline.name!r}: {', '.join(given)} is for an index, and {target} is a table"
+            )
+        return
+    if not pipeline.key:
+        raise ConfigError(f"pipeline {pipeline.name!r}: an index needs a key", "set key: [column, …]; it becomes _id")
+    if pipeline.publish == "atomic":
+        raise ConfigError(
+            f"pipeline {pipeline.name!r}: publish: atomic is for tables",
+            "leave it out; a rebuild (run --rebuild) replaces an index at once",
+        )
 
 
 def _from_fields(pipeline: Pipeline) -> tuple[str, tuple[str, ...], str | None]:

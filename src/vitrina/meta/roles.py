@@ -25,7 +25,7 @@ RUN_TIME = [
     "etl_requests",
     "etl_captures",
     "etl_changes",
-    "etl_shadow",
+    "etl_indexes",
 ]
 SETTLED = ["etl_pipelines", "etl_pipeline_tasks", "etl_config_versions"]
 MANAGED = ["etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens", "etl_idempotency"]
@@ -99,10 +99,9 @@ def _grant_meta(conn: Connection) -> None:
             GRANT SELECT ON {run_time} TO vitrina_api;
             GRANT SELECT, INSERT ON etl.etl_audit TO vitrina_api;
             GRANT SELECT, INSERT, UPDATE, DELETE ON etl.etl_captures, etl.etl_changes TO vitrina_capture;
-            GRANT SELECT ON etl.etl_shadow TO vitrina_reader;
-            GRANT USAGE, CREATE ON SCHEMA etl_stage TO vitrina_runner;
-            GRANT USAGE ON SCHEMA etl_stage TO vitrina_reader;
-            ALTER DEFAULT PRIVILEGES FOR ROLE vitrina_runner IN SCHEMA etl_stage
+            GRANT USAGE, CREATE ON SCHEMA etl_stage, etl_shadow TO vitrina_runner;
+            GRANT USAGE ON SCHEMA etl_stage, etl_shadow TO vitrina_reader;
+            ALTER DEFAULT PRIVILEGES FOR ROLE vitrina_runner IN SCHEMA etl_stage, etl_shadow
                 GRANT SELECT ON TABLES TO vitrina_reader;
             GRANT CREATE ON SCHEMA etl TO vitrina_reader;
             ALTER FUNCTION etl.read_as_reader(text, text[]) OWNER TO vitrina_reader;

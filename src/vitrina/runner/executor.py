@@ -5,18 +5,18 @@
 Everything longer than that lives in the adapters.
 """
 
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from vitrina.adapters.connections import Connections
-from vitrina.adapters.job import Job
+from vitrina.adapters.job import Job, Mode
 from vitrina.adapters.planning import check_plan, make_job, resolve_key, vet_plan
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.registry import resolve_mode
 from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.meta.repos.leases import Claim, LeaseRepo
 from vitrina.meta.repos.state import StateRepo
-from vitrina.runner.control import PauseRequested, RunControl, RunnerStopping
+from vitrina.runner.control import Interrupted, PauseRequested, RunControl, RunnerStopping
 from vitrina.runner.ledger import Ledger
 from vitrina.runner.runlog import RunLog
 
@@ -52,15 +52,26 @@ class PipelineExecutor:
             self.leases.enter(claim, conn)
             reader = stack.enter_context(self.connections.resolve_reader(plan.source))
             job = self._job(claim, pipeline, plan, reader, control, log)
-            columns = {"target": plan.target, "types": {c.name: c.type for c in job.output}}
+            columns = {"target": plan.target, "types": {c.name: c.type for c in job.written}}
             settings, timeout = self.connections.writing, self.connections.fence_timeout
             ledger = Ledger(conn, claim, settings, timeout, log, plan.fingerprint, columns, claim.seq)
-            for step in resolve_mode(job).steps():
-                fenced = ledger.commit(step)
-                control.status = fenced.status
-                control.check()
-                self._reload(job, claim, fenced.reload_version, log)
+            mode = resolve_mode(job, self.connections.settings, claim.epoch)
+            with closing(mode.steps()) as steps:
+                for step in steps:
+                    fenced = ledger.commit(step)
+                    control.status = fenced.status
+                    self._stop_if_asked(mode, control, ledger)
+                    self._reload(job, claim, fenced.reload_version, log)
         return ledger
+
+    def _stop_if_asked(self, mode: Mode, control: RunControl, ledger: Ledger) -> None:
+        """Between two steps; what is on its way to a mart arrives first."""
+        try:
+            control.check()
+        except Interrupted:
+            for step in mode.settle():
+                ledger.commit(step)
+            raise
 
     def _reload(self, job: Job, claim: Claim, version: int | None, log: RunLog) -> None:
         """`reload-config`: of what may be edited under a run, only the batch size concerns it."""

@@ -74,7 +74,7 @@ class Comparison:
         self.work.refuse_duplicates(execute(conn, duplicates(self.keys.identifier)).fetchall())
         if self.work.staged_rows not in (None, counts["read"]):
             self.work.refuse_duplicates(execute(conn, duplicates(self.work.stage.identifier)).fetchall())
-        elif not self.work.staged and not is_unique_by_grouping(self.work.query.select, self.work.mart.key):
+        elif not self.work.staged and not is_unique_by_grouping(self.job.plan.select, self.work.mart.key):
             text = sql.SQL("SELECT count(*) AS n FROM {} AS q").format(self.work.query.source)
             if self.job.reader.fetch(text)[0]["n"] != counts["read"]:
                 self.work.refuse_duplicates(self.job.reader.fetch(duplicates(self.work.query.source)))
@@ -100,20 +100,20 @@ class Comparison:
 
     def _upsert(self, start: int, end: int, conn: Connection) -> StepResult:
         scope, text = self._scope(conn)
-        row = fetch(conn, self.work.statements.upsert(scope), [start, end, *text])
+        row = self.work.apply(conn, self.work.statements.upsert(scope), [start, end, *text])
         return self._applied("written", Counts(written=row["written"]), end)
 
     def _delete(self, start: int, end: int, conn: Connection) -> StepResult:
         scope, text = self._scope(conn)
-        row = fetch(conn, self.work.statements.delete(scope, self.keys.slice()), [start, end, *text])
+        row = self.work.apply(conn, self.work.statements.delete(scope, self.keys.slice()), [start, end, *text])
         return self._applied("deleted", Counts(deleted=row["deleted"]), end)
 
     def _apply_all(self, conn: Connection) -> StepResult:
         """`publish: atomic`: readers of the mart see all of it or nothing."""
         scope, _ = self._scope(conn)
-        written = fetch(conn, self.work.statements.upsert(scope), [0, self.upserts])["written"]
+        written = self.work.apply(conn, self.work.statements.upsert(scope), [0, self.upserts])["written"]
         deletion = self.work.statements.delete(scope, self.keys.slice())
-        deleted = fetch(conn, deletion, [self.upserts, self.found])["deleted"]
+        deleted = self.work.apply(conn, deletion, [self.upserts, self.found])["deleted"]
         return self._applied("published", Counts(written=written, deleted=deleted), self.found)
 
     def _scope(self, conn: Connection) -> tuple[sql.Composed, list[str]]:

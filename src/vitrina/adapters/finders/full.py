@@ -3,24 +3,24 @@
 The mart itself is the checkpoint: a run that was paused or killed finds again, and what is done no longer differs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from functools import partial
 
 from vitrina.adapters.finders.comparison import Comparison
 from vitrina.adapters.finders.load import Load
 from vitrina.adapters.finders.work import Work
-from vitrina.adapters.job import Job, Step, StepResult, execute, fetch
+from vitrina.adapters.job import Job, Mode, Step, StepResult, fetch
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
 
 
-class FullMode:
+class FullMode(Mode):
     """The steps of a full run. Each is one fenced transaction; a pause or a crash falls between two."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Generator[Step, None, None]:
         """Prepare the mart, stage if need be, then load it or compare and converge."""
         yield self._prepare
         reason = self._why_stage()
@@ -56,7 +56,7 @@ class FullMode:
         rows, statements = self.work.staged_rows or 0, self.work.statements
         before, gone = self.work.count(conn), fetch(conn, statements.count_gone(self.work.stage.identifier))["rows"]
         self.work.guard_deletes(gone, before, rows)
-        execute(conn, statements.delete_all())
+        self.work.apply(conn, statements.delete_all())
         written = Load(self.work).load_slice(0, rows, conn).counts.written
         return StepResult("rebuilt", Counts(written=written, deleted=before), {"phase": "rebuild"}, is_batch=True)
 

@@ -4,7 +4,7 @@ An upsert window: it sees what is new or changed in the cursor column, and canno
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from vitrina.adapters.filling import copy_across, write_rows
 from vitrina.adapters.finders.horizon import SQL as HORIZON
 from vitrina.adapters.finders.horizon import Horizon, take_horizon
 from vitrina.adapters.finders.work import Work
-from vitrina.adapters.job import Job, Step, StepResult, execute, fetch
+from vitrina.adapters.job import Job, Mode, Step, StepResult, execute
 from vitrina.adapters.transformers import Transformer
 from vitrina.adapters.writers.converge import Window, reader_scope
 from vitrina.domain.errors import ConfigError
@@ -25,7 +25,7 @@ from vitrina.meta.db import Connection, fetch_all
 EVERYTHING = 2**63 - 1  # as a LIMIT
 
 
-class IncrementalMode:
+class IncrementalMode(Mode):
     """The steps of an incremental run. Position: the cursor reached, and the bound of the window."""
 
     def __init__(self, job: Job) -> None:
@@ -35,7 +35,7 @@ class IncrementalMode:
         self.position: dict[str, Any] = dict(job.position or {})
         self.deleted = 0  # by this run
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Generator[Step, None, None]:
         """Prepare the mart, fix the window, then batch after batch until it is empty."""
         self._check_cursor()
         yield self._prepare
@@ -139,10 +139,11 @@ class IncrementalMode:
 
     def _batch(self, conn: Connection) -> StepResult:
         assert self.window is not None
+        self.limit = self._limit
         row = self._inside(conn, self.window) if self.job.stays_inside else self._through(conn, self.window)
         if row["read"]:
             self.position["value"], self.position["id"] = row["last_position"]
-        if row["read"] < self._limit:
+        if row["read"] < self.limit:
             self.window = None
         else:
             self.window = Window(tuple(row["last_position"]), self.window.bound, self.window.inclusive)
@@ -153,11 +154,11 @@ class IncrementalMode:
     @property
     def _limit(self) -> int:
         """Rows of a batch; with `publish: atomic` the whole window is one."""
-        return EVERYTHING if self.job.plan.publish == "atomic" else self.job.batch_size
+        return EVERYTHING if self.job.plan.publish == "atomic" else self.job.rows_at_once
 
     def _inside(self, conn: Connection, window: Window) -> dict[str, Any]:
         """One statement: read as the reader, compare, write."""
-        text = self.work.query.after_cursor(self.cursor, window, self._limit).as_string(conn)
+        text = self.work.query.after_cursor(self.cursor, window, self.limit).as_string(conn)
         scope = reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2")
         return self._upsert(conn, scope, [window.args, text])
 
@@ -166,21 +167,21 @@ class IncrementalMode:
         self.work.stage.truncate(conn)
         if self.job.transformer:
             return self._transformed(conn, window, self.job.transformer)
-        query = self.work.query.with_args(window.args).after_cursor(self.cursor, window, self._limit)
+        query = self.work.query.with_args(window.args).after_cursor(self.cursor, window, self.limit)
         copy_across(self.job.reader, query, self.work.stage, conn)
         return self._upsert(conn, self.work.stage.identifier, [])
 
     def _upsert(self, conn: Connection, scope: sql.Composable, params: list[Any]) -> dict[str, Any]:
         try:
             with conn.transaction():
-                return fetch(conn, self.work.statements.upsert(scope, self.cursor), params)
+                return self.work.apply(conn, self.work.statements.upsert(scope, self.cursor), params)
         except psycopg.errors.CardinalityViolation:
             self.work.refuse_duplicates(execute(conn, self.work.statements.duplicates(scope), params).fetchall())
             raise
 
     def _transformed(self, conn: Connection, window: Window, transformer: Transformer) -> dict[str, Any]:
         """Through the transforms. The cursor comes from the rows that were read, never from transformed ones."""
-        query = self.work.query.after_cursor(self.cursor, window, self._limit)
+        query = self.work.query.after_cursor(self.cursor, window, self.limit)
         rows = self.job.reader.fetch(_with_position(query, self.cursor), window.args)
         positions = [(row.pop("vitrina_value"), row.pop("vitrina_id")) for row in rows]
         keys = [[row[name] for name in self.work.mart.key] for row in rows]
@@ -188,7 +189,7 @@ class IncrementalMode:
         with self.work.stage.copy_in(conn, "text") as copy:
             write_rows(copy, kept, transformer.columns)
         deleted = self._delete_dropped(conn, keys) if len(kept) < len(keys) else 0
-        written = fetch(conn, self.work.statements.upsert(self.work.stage.identifier))["written"]
+        written = self.work.apply(conn, self.work.statements.upsert(self.work.stage.identifier))["written"]
         last = positions[-1] if positions else None
         return {"read": len(keys), "written": written, "deleted": deleted, "last_position": last}
 
@@ -200,7 +201,7 @@ class IncrementalMode:
             for key in keys:
                 copy.write_row(["u", *key])
         statement = self.work.statements.delete(self.work.stage.identifier, segment.slice())
-        deleted: int = fetch(conn, statement, [0, len(keys)])["deleted"]
+        deleted: int = self.work.apply(conn, statement, [0, len(keys)])["deleted"]
         self.deleted += deleted
         if self.deleted > self.job.limits.max_delete_rows:
             before = self.deleted + self.work.count(conn)

@@ -53,7 +53,7 @@ class Load:
         columns = {c.name: c for c in self.job.columns}
         self.bounds = KeySegment(self.job.pipeline_id, tuple(columns[name] for name in self.work.mart.key))
         self.bounds.create(conn)
-        copy_across(self.job.reader, self.work.query.bounds(self.job.batch_size), self.bounds, conn)
+        copy_across(self.job.reader, self.work.query.bounds(self.job.rows_at_once), self.bounds, conn)
         self.bound_count = self.bounds.settle(conn)
         self.work.refuse_null_keys(conn, self.bounds.identifier)
         self.too_dear = self._too_dear(conn)
@@ -93,7 +93,7 @@ class Load:
 
     def _insert(self, conn: Connection, scope: sql.Composable, order: sql.Composable, params: list[Any]) -> int:
         try:
-            return execute(conn, self.work.statements.insert(scope, order), params).rowcount
+            return int(self.work.apply(conn, self.work.statements.insert(scope, order), params)["written"])
         except psycopg.errors.UniqueViolation as error:
             raise self._conflict(error) from error
 

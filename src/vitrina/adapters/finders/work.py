@@ -9,7 +9,7 @@ from vitrina.adapters.filling import copy_across, transform_across
 from vitrina.adapters.job import Job, StepResult, execute, fetch
 from vitrina.adapters.stage import KeySegment, Stage
 from vitrina.adapters.writers.converge import MartSql, QueryText
-from vitrina.adapters.writers.postgres import Mart, prepare_mart
+from vitrina.adapters.writers.postgres import Mart
 from vitrina.domain.errors import ConfigError, FatalError
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
@@ -34,14 +34,14 @@ class Work:
     stage: Stage = field(init=False)
 
     def __post_init__(self) -> None:
-        self.statements = MartSql(self.mart)
-        self.query = QueryText(self.job.plan.select, self.job.columns, self.mart.key)
+        self.statements = self.job.writer.statements(self.mart)
+        self.query = QueryText(self.job.select, self.job.columns, self.mart.key)
         self.stage = Stage(self.job.pipeline_id, self.job.output)
 
     @classmethod
     def prepare(cls, job: Job, conn: Connection) -> "Work":
         """Create or check the mart. A cursor that an existing mart does not have is read and not written."""
-        mart, ddl = prepare_mart(conn, job.wanted)
+        mart, ddl = job.writer.prepare(conn, job.wanted)
         if job.transformer:
             job.transformer = job.transformer.with_key(mart.key, job.columns)
         return cls(job, mart, ddl)
@@ -58,6 +58,14 @@ class Work:
     def count(self, conn: Connection) -> int:
         """How many rows the mart has."""
         return int(fetch(conn, self.statements.count())["rows"])
+
+    def apply(self, conn: Connection, statement: sql.Composable, params: list[Any] | None = None) -> dict[str, Any]:
+        """Run a statement that writes; what it counted, or how many rows it wrote."""
+        cursor = execute(conn, statement, params, binary=True)
+        row = cursor.fetchone() if cursor.description else {"written": cursor.rowcount}
+        assert row is not None
+        self.job.writer.wrote(row)
+        return row
 
     def fill(self, conn: Connection, why: str) -> StepResult:
         """Stage everything the query gives, in key order, once."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from psycopg import sql
 
 from vitrina.adapters.stage import KeySegment, Stage
+from vitrina.adapters.writers.pieces import AND, COMMA, column_of, number, positions, same_key
 from vitrina.adapters.writers.postgres import STAMP, Mart
 from vitrina.sql.describe import Column
 
-COMMA, AND = sql.SQL(", "), sql.SQL(" AND ")
 TYPMOD = re.compile(r"\(\d+(,-?\d+)?\)")
 LAST_POSITION = sql.SQL(
     ", (SELECT ARRAY[vitrina_value, vitrina_id] FROM src ORDER BY vitrina_n DESC LIMIT 1) AS last_position"
@@ -52,7 +52,7 @@ class QueryText:
     def whole(self, columns: Sequence[Column] | None = None) -> sql.Composed:
         """All of it, in the described types: a domain is described as its base type."""
         values = [
-            sql.SQL("{}::{} AS {}").format(_column("q", c.name), c.sql_type, c.identifier)
+            sql.SQL("{}::{} AS {}").format(column_of("q", c.name), c.sql_type, c.identifier)
             for c in columns or self.columns
         ]
         return sql.SQL("SELECT {} FROM {} AS q").format(COMMA.join(values), self.source)
@@ -87,7 +87,7 @@ class QueryText:
 
         WITH TIES: rows that share the last position come along, so no batch ends among them.
         """
-        value, tie = (_column("q", name) for name in cursor)
+        value, tie = (column_of("q", name) for name in cursor)
         value_type, tie_type = (self._type(name) for name in cursor)
         within = sql.SQL("{} <= {}") if window.inclusive else sql.SQL("{} < {}")
         wanted = [within.format(value, self._arg(3, value_type))]
@@ -125,7 +125,7 @@ class QueryText:
 
     def _arg(self, index: int, type_: str) -> sql.Composed:
         text = sql.SQL("({})[{}]::{}")
-        return text.format(self.args, _number(index), sql.SQL(type_))
+        return text.format(self.args, number(index), sql.SQL(type_))
 
     def _type(self, name: str) -> str:
         bare = TYPMOD.sub("", next(c.type for c in self.columns if c.name == name))
@@ -141,7 +141,7 @@ class MartSql:
     def compare(self, scope: sql.Composable) -> sql.Composed:
         """Which keys differ, in one parallel read of both sides: kind (i missing, u differs, d gone) and key."""
         size = len(self.mart.columns)
-        keys = [_number(position) for position in self._key_positions()]
+        keys = [number(position) for position in self._key_positions()]
         return sql.SQL(
             """
             SELECT CASE WHEN m.p IS NULL THEN 'i' WHEN s.p IS NULL THEN 'd' ELSE 'u' END::"char" AS kind, {keys}
@@ -157,9 +157,9 @@ class MartSql:
             scope=scope,
             mart=self.mart.identifier,
             same_key=AND.join(sql.SQL("s.c{0} = m.c{0}").format(i) for i in keys),
-            source_image=_positions("s", size),
-            mart_image=_positions("m", size),
-            order=COMMA.join(_number(position) for position in range(2, len(keys) + 2)),
+            source_image=positions("s", size),
+            mart_image=positions("m", size),
+            order=COMMA.join(number(position) for position in range(2, len(keys) + 2)),
         )
 
     def insert(self, scope: sql.Composable, order: sql.Composable) -> sql.Composed:
@@ -168,14 +168,17 @@ class MartSql:
         text = "INSERT INTO {} ({}) SELECT {} FROM {} AS t ORDER BY {}"
         return sql.SQL(text).format(self.mart.identifier, names, values, scope, order)
 
-    def upsert(self, scope: sql.Composable, cursor: tuple[str, str] | None = None) -> sql.Composed:
+    def upsert(
+        self, scope: sql.Composable, cursor: tuple[str, str] | None = None, keys: sql.Composable | None = None
+    ) -> sql.Composed:
         """Insert what is missing and update what differs; counts what was read and what was written.
 
         Joining first and sending only what differs to ON CONFLICT is what makes unchanged rows cheap.
         With a cursor, the scope is numbered by `vitrina_n` and the position of its last row is told too.
+        With keys, those of them that the scope does not give are deleted.
         """
         names, values = self._write_columns("d", cast=False)
-        riders, last = ([], sql.SQL("")) if cursor is None else (_riders(cursor), LAST_POSITION)
+        beside, last = ([], sql.SQL("")) if cursor is None else (riders(cursor), LAST_POSITION)
         return sql.SQL(
             """
             WITH src AS MATERIALIZED (SELECT {columns} FROM {scope} AS t),
@@ -183,20 +186,22 @@ class MartSql:
             put AS (
                 INSERT INTO {mart} ({names}) SELECT {values} FROM diff AS d ORDER BY {keys}
                 ON CONFLICT ({conflict}) DO UPDATE SET {assignments} RETURNING 1
-            )
-            SELECT (SELECT count(*) FROM src) AS read, (SELECT count(*) FROM put) AS written {last}
+            ) {gone}
+            SELECT (SELECT count(*) FROM src) AS read, (SELECT count(*) FROM put) AS written {deleted} {last}
             """
         ).format(
-            columns=COMMA.join([*self._casts("t"), *riders]),
+            columns=COMMA.join([*self._casts("t"), *beside]),
             scope=scope,
             mart=self.mart.identifier,
-            same_key=_same_key(self.mart.key, "m", "s"),
+            same_key=same_key(self.mart.key, "m", "s"),
             differs=self._differs("m", "s"),
             names=names,
             values=values,
             keys=COMMA.join(sql.SQL("d.{}").format(sql.Identifier(k)) for k in self.mart.key),
             conflict=COMMA.join(map(sql.Identifier, self.mart.key)),
             assignments=self._assignments(),
+            gone=sql.SQL("") if keys is None else sql.SQL(", gone AS ({})").format(self._delete_gone(keys)),
+            deleted=sql.SQL("" if keys is None else ", (SELECT count(*) FROM gone) AS deleted"),
             last=last,
         )
 
@@ -204,26 +209,21 @@ class MartSql:
         """Delete the keys that are gone, checked again at the source in the same statement."""
         return sql.SQL(
             """
-            WITH src AS MATERIALIZED (SELECT {columns} FROM {scope} AS t),
-            gone AS (
-                DELETE FROM {mart} AS m USING {keys} AS k
-                WHERE {mart_key} AND NOT EXISTS (SELECT FROM src AS s WHERE {source_key}) RETURNING 1
-            )
+            WITH src AS MATERIALIZED (SELECT {columns} FROM {scope} AS t), gone AS ({gone})
             SELECT count(*) AS deleted FROM gone
             """
-        ).format(
-            columns=COMMA.join(self._casts("t", only=self.mart.key)),
-            scope=scope,
-            mart=self.mart.identifier,
-            keys=keys,
-            mart_key=_same_key(self.mart.key, "m", "k"),
-            source_key=_same_key(self.mart.key, "s", "k"),
-        )
+        ).format(columns=COMMA.join(self._casts("t", only=self.mart.key)), scope=scope, gone=self._delete_gone(keys))
+
+    def _delete_gone(self, keys: sql.Composable) -> sql.Composed:
+        text = """DELETE FROM {} AS m USING {} AS k
+                  WHERE {} AND NOT EXISTS (SELECT FROM src AS s WHERE {}) RETURNING 1"""
+        same = (same_key(self.mart.key, "m", "k"), same_key(self.mart.key, "s", "k"))
+        return sql.SQL(text).format(self.mart.identifier, keys, *same)
 
     def joined(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
         """The rows of a scope whose key is among `keys`, which are in the mart's types."""
-        cast = [(name, self.mart.cast(name, _column("q", name), self._type(name))) for name in self.mart.key]
-        matched = AND.join(sql.SQL("{} = {}").format(value, _column("k", name)) for name, value in cast)
+        cast = [(name, self.mart.cast(name, column_of("q", name), self._type(name))) for name in self.mart.key]
+        matched = AND.join(sql.SQL("{} = {}").format(value, column_of("k", name)) for name, value in cast)
         return sql.SQL("SELECT q.* FROM {} AS q JOIN {} AS k ON {}").format(scope, keys, matched)
 
     def staged_scope(self, stage: Stage, segment: KeySegment) -> sql.Composed:
@@ -232,7 +232,7 @@ class MartSql:
 
     def duplicates(self, scope: sql.Composable) -> sql.Composed:
         """A few keys, as text, that the scope gives more than once as the mart sees them."""
-        keys = [_column("d", name) for name in self.mart.key]
+        keys = [column_of("d", name) for name in self.mart.key]
         shown = [sql.SQL("{}::text").format(key) for key in keys]
         text = "SELECT {} FROM (SELECT {} FROM {} AS t) AS d GROUP BY {} HAVING count(*) > 1 LIMIT 3"
         casts = self._casts("t", only=self.mart.key)
@@ -250,7 +250,7 @@ class MartSql:
         """How many of them have a key that the scope does not give."""
         source = sql.SQL("SELECT {} FROM {} AS t").format(COMMA.join(self._casts("t", only=self.mart.key)), scope)
         text = "SELECT count(*) AS rows FROM {} AS m WHERE NOT EXISTS (SELECT FROM ({}) AS s WHERE {})"
-        return sql.SQL(text).format(self.mart.identifier, source, _same_key(self.mart.key, "m", "s"))
+        return sql.SQL(text).format(self.mart.identifier, source, same_key(self.mart.key, "m", "s"))
 
     def is_empty(self) -> sql.Composed:
         """Whether it has none."""
@@ -261,7 +261,7 @@ class MartSql:
 
     def _differs(self, mart: str, source: str) -> sql.Composed:
         first_key = sql.SQL("{}.{} IS NULL").format(sql.SQL(mart), sql.Identifier(self.mart.key[0]))
-        images = [COMMA.join(_column(alias, c.name) for c in self.mart.columns) for alias in (source, mart)]
+        images = [COMMA.join(column_of(alias, c.name) for c in self.mart.columns) for alias in (source, mart)]
         return sql.SQL("{} OR pg_catalog.record_image_ne(ROW({}), ROW({}))").format(first_key, *images)
 
     def _assignments(self) -> sql.Composed:
@@ -270,7 +270,7 @@ class MartSql:
 
     def _write_columns(self, alias: str, *, cast: bool) -> tuple[sql.Composed, sql.Composed]:
         names = [c.identifier for c in self.mart.columns]
-        values = self._casts(alias) if cast else [_column(alias, c.name) for c in self.mart.columns]
+        values = self._casts(alias) if cast else [column_of(alias, c.name) for c in self.mart.columns]
         if self.mart.stamped:
             names.append(sql.Identifier(STAMP))
             values.append(sql.SQL("now()").format())
@@ -279,17 +279,17 @@ class MartSql:
     def _casts(self, alias: str, only: Iterable[str] | None = None) -> list[sql.Composed]:
         chosen = [c for c in self.mart.columns if only is None or c.name in only]
         return [
-            sql.SQL("{} AS {}").format(self.mart.cast(c.name, _column(alias, c.name), c.type), c.identifier)
+            sql.SQL("{} AS {}").format(self.mart.cast(c.name, column_of(alias, c.name), c.type), c.identifier)
             for c in chosen
         ]
 
     def _numbered(self, *, cast: bool) -> sql.Composed:
         values = []
-        for number, column in enumerate(self.mart.columns, 1):
-            value: sql.Composable = _column("t", column.name)
+        for position, column in enumerate(self.mart.columns, 1):
+            value: sql.Composable = column_of("t", column.name)
             if cast:
                 value = self.mart.cast(column.name, value, column.type)
-            values.append(sql.SQL("{} AS c{}").format(value, _number(number)))
+            values.append(sql.SQL("{} AS c{}").format(value, number(position)))
         return COMMA.join(values)
 
     def _key_positions(self) -> list[int]:
@@ -311,23 +311,8 @@ def key_arrays(segment: KeySegment) -> sql.Composed:
     return sql.SQL("(SELECT ARRAY[{}] FROM {} AS k)").format(arrays, segment.slice())
 
 
-def _riders(cursor: tuple[str, str]) -> list[sql.Composed]:
+def riders(cursor: tuple[str, str]) -> list[sql.Composed]:
+    """The cursor as text beside each row, and its number."""
     named = zip(("vitrina_value", "vitrina_id"), cursor, strict=True)
-    columns = [sql.SQL("{}::text AS {}").format(_column("t", c), sql.Identifier(name)) for name, c in named]
+    columns = [sql.SQL("{}::text AS {}").format(column_of("t", c), sql.Identifier(name)) for name, c in named]
     return [*columns, sql.SQL("t.vitrina_n").format()]
-
-
-def _same_key(key: Sequence[str], left: str, right: str) -> sql.Composed:
-    return AND.join(sql.SQL("{} = {}").format(_column(left, k), _column(right, k)) for k in key)
-
-
-def _column(alias: str, name: str) -> sql.Composed:
-    return sql.SQL("{}.{}").format(sql.SQL(alias), sql.Identifier(name))
-
-
-def _positions(alias: str, size: int) -> sql.Composed:
-    return COMMA.join(sql.SQL("{}.c{}").format(sql.SQL(alias), _number(i)) for i in range(1, size + 1))
-
-
-def _number(number: int) -> sql.SQL:
-    return sql.SQL(str(int(number)))

@@ -76,7 +76,7 @@ class Wanted:
 def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
     """The mart, created or extended if need be, and the statements that did it. Runs inside a fenced step."""
     schema, table = split_table(wanted.target)
-    _check_types(conn, wanted.columns)
+    check_types(conn, wanted.columns)
     ddl = _missing_ddl(wanted, inspect(conn, schema, table))
     with translated():
         for statement in ddl:
@@ -86,7 +86,7 @@ def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
 
 def check_mart(conn: Connection, wanted: Wanted) -> list[str]:
     """The statements that `prepare_mart` would run; nothing is changed. A ConfigError if the mart does not fit."""
-    _check_types(conn, wanted.columns)
+    check_types(conn, wanted.columns)
     found = inspect(conn, *split_table(wanted.target))
     ddl = _missing_ddl(wanted, found)
     if not ddl:
@@ -100,7 +100,8 @@ def inspect(conn: Connection, schema: str, table: str) -> dict[str, MartColumn]:
     return {row["name"]: MartColumn(**row) for row in rows}
 
 
-def _check_types(conn: Connection, columns: Sequence[Column]) -> None:
+def check_types(conn: Connection, columns: Sequence[Column]) -> None:
+    """A ConfigError for a type that the warehouse lacks, or whose handling would run code that anybody may define."""
     for column in columns:
         if not column.builtin and not _fits(conn, column.type, column.type):
             raise ConfigError(

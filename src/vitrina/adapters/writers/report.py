@@ -5,7 +5,8 @@ from typing import LiteralString
 
 from psycopg import sql
 
-from vitrina.adapters.writers.converge import AND, COMMA, MartSql, _column, _number, _positions
+from vitrina.adapters.writers.converge import MartSql
+from vitrina.adapters.writers.pieces import AND, COMMA, column_of, number, positions
 
 SHOWN_LENGTH = 200  # characters of a value
 
@@ -20,7 +21,7 @@ class ReportSql(MartSql):
         `joined` is how many rows of the mart found a partner: more than it has if the query gives a key twice.
         """
         ends = sql.SQL('{0}({1}.c{2}::text COLLATE "C")') if as_text else sql.SQL("{0}({1}.c{2})::text")
-        number = _number([c.name for c in self.mart.columns].index(control) + 1)
+        at = number([c.name for c in self.mart.columns].index(control) + 1)
         return sql.SQL(
             """
             SELECT now() AS taken_at, count(s.p) AS query_rows, count(m.p) AS joined,
@@ -34,17 +35,17 @@ class ReportSql(MartSql):
         ).format(
             mart=self.mart.identifier,
             differs=self._images_differ(),
-            query_min=ends.format(sql.SQL("min"), sql.SQL("s"), number),
-            query_max=ends.format(sql.SQL("max"), sql.SQL("s"), number),
-            mart_min=ends.format(sql.SQL("min"), sql.SQL("m"), number),
-            mart_max=ends.format(sql.SQL("max"), sql.SQL("m"), number),
+            query_min=ends.format(sql.SQL("min"), sql.SQL("s"), at),
+            query_max=ends.format(sql.SQL("max"), sql.SQL("s"), at),
+            mart_min=ends.format(sql.SQL("min"), sql.SQL("m"), at),
+            mart_max=ends.format(sql.SQL("max"), sql.SQL("m"), at),
             pairs=self._pairs(scope, self.mart.identifier),
         )
 
     def details(self, scope: sql.Composable, keys: sql.Composable, sample: int) -> sql.Composed:
         """What still differs among `keys`: how many of each kind, and the first few with both values of each column."""
         columns = range(1, len(self.mart.columns) + 1)
-        both = [sql.SQL("s.c{0} AS s{0}, m.c{0} AS m{0}").format(_number(i)) for i in columns]
+        both = [sql.SQL("s.c{0} AS s{0}, m.c{0} AS m{0}").format(number(i)) for i in columns]
         return sql.SQL(
             """
             SELECT d.kind, d.total, ARRAY[{keys}] AS key, ARRAY[{differ}] AS differ,
@@ -63,13 +64,13 @@ class ReportSql(MartSql):
         ).format(
             keys=COMMA.join(_shown(_either("d.s{0}", "d.m{0}", i)) for i in self._key_positions()),
             differ=COMMA.join(
-                sql.SQL("pg_catalog.record_image_ne(ROW(d.s{0}), ROW(d.m{0}))").format(_number(i)) for i in columns
+                sql.SQL("pg_catalog.record_image_ne(ROW(d.s{0}), ROW(d.m{0}))").format(number(i)) for i in columns
             ),
             query_values=COMMA.join(_shown(_at("d.s{0}", i)) for i in columns),
             mart_values=COMMA.join(_shown(_at("d.m{0}", i)) for i in columns),
             order_keys=COMMA.join(_at("f.k{0}", i) for i in self._key_positions()),
             order_values=COMMA.join(
-                sql.SQL("{} AS k{}").format(_either("s.c{0}", "m.c{0}", i), _number(i)) for i in self._key_positions()
+                sql.SQL("{} AS k{}").format(_either("s.c{0}", "m.c{0}", i), number(i)) for i in self._key_positions()
             ),
             both=COMMA.join(both),
             pairs=self._pairs(scope, sql.SQL("({})").format(self._mart_rows(keys))),
@@ -80,23 +81,23 @@ class ReportSql(MartSql):
     def _pairs(self, scope: sql.Composable, mart: sql.Composable) -> sql.Composed:
         text = """(SELECT true AS p, {} FROM {} AS t) AS s
                   FULL JOIN (SELECT true AS p, {} FROM {} AS t) AS m ON {}"""
-        same_key = AND.join(sql.SQL("s.c{0} = m.c{0}").format(_number(i)) for i in self._key_positions())
+        same_key = AND.join(sql.SQL("s.c{0} = m.c{0}").format(number(i)) for i in self._key_positions())
         return sql.SQL(text).format(self._numbered(cast=True), scope, self._numbered(cast=False), mart, same_key)
 
     def _images_differ(self) -> sql.Composed:
         size = len(self.mart.columns)
-        images = (_positions("s", size), _positions("m", size))
+        images = (positions("s", size), positions("m", size))
         return sql.SQL("pg_catalog.record_image_ne(ROW({}), ROW({}))").format(*images)
 
     def _mart_rows(self, keys: sql.Composable) -> sql.Composed:
         text = "SELECT r.* FROM {} AS r WHERE EXISTS (SELECT FROM {} AS k WHERE {})"
-        cast = [(name, self.mart.cast(name, _column("k", name), self.mart.types[name])) for name in self.mart.key]
-        same_key = AND.join(sql.SQL("{} = {}").format(_column("r", name), value) for name, value in cast)
+        cast = [(name, self.mart.cast(name, column_of("k", name), self.mart.types[name])) for name in self.mart.key]
+        same_key = AND.join(sql.SQL("{} = {}").format(column_of("r", name), value) for name, value in cast)
         return sql.SQL(text).format(self.mart.identifier, keys, same_key)
 
 
 def _at(text: LiteralString, position: int) -> sql.Composed:
-    return sql.SQL(text).format(_number(position))
+    return sql.SQL(text).format(number(position))
 
 
 def _either(one: LiteralString, other: LiteralString, position: int) -> sql.Composed:

@@ -120,6 +120,9 @@ class PipelinePatch(Body):
     )
     on_drift: Literal["fail", "add"] | None = None
     publish: Literal["batches", "atomic"] | None = None
+    mapping: dict[str, dict[str, Any]] | None = None
+    settings: dict[str, Any] | None = None
+    adopt: bool | None = None
     tasks: list[Task] | None = None
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"batch_size": 10_000}]})

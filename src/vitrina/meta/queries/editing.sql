@@ -13,7 +13,8 @@ SET name = %(name)s, description = %(description)s, type = %(type)s, source = %(
     target_table = %(target_table)s, key = %(key)s, mode = %(mode)s, incremental_key = %(incremental_key)s,
     incremental_id_key = %(incremental_id_key)s, batch_size = %(batch_size)s,
     schedule_interval = %(schedule_interval)s, enabled = %(enabled)s, python_task = %(python_task)s,
-    on_drift = %(on_drift)s, publish = %(publish)s
+    on_drift = %(on_drift)s, publish = %(publish)s,
+    mapping = %(mapping)s, settings = %(settings)s, adopt = %(adopt)s
 WHERE id = %(id)s
 
 -- name: drop_tasks

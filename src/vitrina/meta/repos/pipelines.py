@@ -41,6 +41,13 @@ class StoredPipeline:
         return cls(status=Status(row["status"]), target=target, **kept)
 
 
+def columns(pipeline: Pipeline) -> dict[str, Any]:
+    """A pipeline without its tasks, as the columns of its row."""
+    values = pipeline.model_dump(exclude={"tasks"})
+    documents = {name: Jsonb(value) for name, value in values.items() if isinstance(value, dict)}
+    return values | documents | {"key": list(pipeline.key)}
+
+
 @dataclass(frozen=True)
 class PipelineRepo:
     """Table `etl_pipelines` and its tasks."""
@@ -50,7 +57,7 @@ class PipelineRepo:
     def add(self, pipeline: Pipeline) -> None:
         """Store a new pipeline with its tasks; a ConfigError if its name or target is another's."""
         with translated(), _taken(), self.conn.transaction():
-            self.conn.execute(SQL["add"], pipeline.model_dump(exclude={"tasks"}) | {"key": list(pipeline.key)})
+            self.conn.execute(SQL["add"], columns(pipeline))
             for task in pipeline.tasks:
                 self.conn.execute(SQL["add_task"], task.model_dump() | {"pipeline_id": pipeline.id})
 

@@ -1,0 +1,1 @@
+"""Elasticsearch marts: what a document looks like, the index it goes into, and how it gets there."""

@@ -1,0 +1,194 @@
+"""Talking to Elasticsearch: a few requests, each answer read to its end, errors by what one can do about them."""
+
+import json
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from vitrina.domain.errors import ConfigError, FatalError, RetryableError
+from vitrina.settings import Settings
+
+TIMEOUT = httpx.Timeout(60, connect=5)
+BUSY = {429, 502, 503, 504}  # trying again may cure it
+SCROLL_SIZE = 1_000
+KEEP_ALIVE = "5m"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A status and what came with it."""
+
+    status: int
+    body: Any
+
+    @property
+    def reason(self) -> str:
+        """Why it was refused, in Elasticsearch's words."""
+        error = self.body.get("error", self.body) if isinstance(self.body, dict) else self.body
+        if isinstance(error, dict):
+            causes = error.get("root_cause") or [error]
+            return f"{error.get('type', 'error')}: {causes[0].get('reason') or error.get('reason') or error}"
+        return str(error)[:500]
+
+
+class Elastic:
+    """One server, and what signs us in. Safe to use from several threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.elasticsearch_url is None:
+            raise ConfigError("there is no Elasticsearch: ELASTICSEARCH_URL is not set", "set it to http://host:9200")
+        self.url = settings.elasticsearch_url.get_secret_value().rstrip("/")
+        self._http = httpx.Client(
+            base_url=self.url,
+            auth=_basic(settings),
+            headers=_api_key(settings),
+            verify=_certificates(settings),
+            timeout=TIMEOUT,
+            trust_env=False,
+        )
+
+    def close(self) -> None:
+        """End its connections."""
+        self._http.close()
+
+    def bulk(self, alias: str, body: bytes) -> Answer:
+        """Send documents through an alias, which must be there."""
+        path = f"/{alias}/_bulk?require_alias=true&filter_path=errors,items.*._id,items.*.status,items.*.error"
+        return self._send("POST", path, content=body, headers={"Content-Type": "application/x-ndjson"})
+
+    def health(self) -> Answer:
+        """Whether it answers, and how the cluster is."""
+        return self._ok(self._send("GET", "/_cluster/health"), "look at its health")
+
+    def create(self, index: str, body: dict[str, Any]) -> Answer:
+        """Create an index; 400 if there is one of that name or the body is wrong."""
+        return self._send("PUT", f"/{index}", json=body)
+
+    def delete(self, index: str) -> None:
+        """Remove an index, if it is there."""
+        answer = self._send("DELETE", f"/{index}?ignore_unavailable=true")
+        if answer.status != 404:
+            self._ok(answer, f"remove index {index}")
+
+    def get(self, name: str) -> dict[str, Any]:
+        """The indexes behind a name (an index, an alias, a pattern), with aliases, mapping and settings."""
+        answer = self._send("GET", f"/{name}?ignore_unavailable=true")
+        return {} if answer.status == 404 else dict(self._ok(answer, f"look at {name}").body)
+
+    def move_aliases(self, actions: list[dict[str, Any]]) -> None:
+        """All of them or none."""
+        self._ok(self._send("POST", "/_aliases", json={"actions": actions}), "move an alias")
+
+    def configure(self, index: str, settings: dict[str, Any]) -> None:
+        """Change the settings of an open index."""
+        self._ok(self._send("PUT", f"/{index}/_settings", json=settings), f"change the settings of {index}")
+
+    def refresh(self, index: str) -> None:
+        """Let searches see what was written."""
+        self._ok(self._send("POST", f"/{index}/_refresh"), f"refresh {index}")
+
+    def count(self, index: str) -> int:
+        """How many documents searches see."""
+        return int(self._ok(self._send("GET", f"/{index}/_count"), f"count {index}").body["count"])
+
+    def versions(self, index: str, ids: list[str]) -> dict[str, int]:
+        """The present versions of documents, by id; those that are not there are left out."""
+        answer = self._send("POST", f"/{index}/_mget?_source=false", json={"ids": ids})
+        docs = self._ok(answer, f"look at documents of {index}").body["docs"]
+        return {doc["_id"]: doc["_version"] for doc in docs if doc.get("found")}
+
+    def sources(self, index: str, ids: list[str]) -> bytes:
+        """The documents themselves, as they were answered."""
+        return self._raw("POST", f"/{index}/_mget?filter_path=docs._id,docs._source", {"ids": ids})
+
+    def scan(self, index: str) -> Iterator[bytes]:
+        """Every document of one moment, page by page, as they were answered: no number passes through a float."""
+        opened = self._ok(self._send("POST", f"/{index}/_pit?keep_alive={KEEP_ALIVE}"), f"read {index}")
+        pit, after = opened.body["id"], None
+        try:
+            while True:
+                query: dict[str, Any] = {
+                    "size": SCROLL_SIZE,
+                    "pit": {"id": pit, "keep_alive": KEEP_ALIVE},
+                    "sort": [{"_shard_doc": "asc"}],
+                    "version": True,
+                    "track_total_hits": False,
+                }
+                if after is not None:
+                    query["search_after"] = after
+                page = self._raw("POST", "/_search?filter_path=pit_id,hits.hits", query)
+                answer = json.loads(page)
+                hits = answer.get("hits", {}).get("hits", [])
+                if not hits:
+                    return
+                pit, after = answer.get("pit_id", pit), hits[-1]["sort"]
+                yield page
+        finally:
+            self._send("DELETE", "/_pit", json={"id": pit})
+
+    def _raw(self, method: str, path: str, body: dict[str, Any]) -> bytes:
+        response = self._request(method, path, json=body)
+        if response.status_code != 200:
+            self._ok(_answer(response), "read")
+        return response.content
+
+    def _send(self, method: str, path: str, **content: Any) -> Answer:
+        return _answer(self._request(method, path, **content))
+
+    def _request(self, method: str, path: str, **content: Any) -> httpx.Response:
+        try:
+            return self._http.request(method, path, **content)
+        except httpx.InvalidURL as error:
+            raise ConfigError(f"ELASTICSEARCH_URL cannot be read: {error}", "write http://host:9200") from None
+        except httpx.HTTPError as error:
+            raise RetryableError(
+                f"Elasticsearch at {_shown(self.url)} does not answer: {error or type(error).__name__}",
+                "is it running, and is ELASTICSEARCH_URL right?",
+            ) from error
+
+    def _ok(self, answer: Answer, what: str) -> Answer:
+        if answer.status < 300:
+            return answer
+        said = f"Elasticsearch would not {what}: {answer.reason}"
+        if answer.status in BUSY:
+            raise RetryableError(said)
+        if answer.status in (401, 403):
+            raise ConfigError(said, "check the user, its password or the API key, and what they may do")
+        raise FatalError(said)
+
+
+def _answer(response: httpx.Response) -> Answer:
+    try:
+        return Answer(response.status_code, json.loads(response.content))
+    except ValueError:
+        return Answer(response.status_code, response.text[:500])
+
+
+def _basic(settings: Settings) -> tuple[str, str] | None:
+    if settings.elasticsearch_username is None or settings.elasticsearch_password is None:
+        return None
+    return settings.elasticsearch_username, settings.elasticsearch_password.get_secret_value()
+
+
+def _api_key(settings: Settings) -> dict[str, str]:
+    key = settings.elasticsearch_api_key
+    return {"Authorization": f"ApiKey {key.get_secret_value()}"} if key else {}
+
+
+def _certificates(settings: Settings) -> ssl.SSLContext | bool:
+    if settings.elasticsearch_ca_file is None:
+        return True
+    try:
+        return ssl.create_default_context(cafile=str(settings.elasticsearch_ca_file))
+    except OSError as error:
+        remedy = "name a readable PEM file"
+        raise ConfigError(f"VITRINA_ELASTICSEARCH_CA_FILE cannot be read: {error}", remedy) from error
+
+
+def _shown(url: str) -> str:
+    """The address without what signs us in."""
+    parts = httpx.URL(url)
+    return f"{parts.scheme}://{parts.host}" + (f":{parts.port}" if parts.port else "")

@@ -1,0 +1,183 @@
+"""Delivering to an index: the steps of a mode, around which documents are sent and confirmed.
+
+    written ahead, in the step's own fenced transaction → committed → sent through this epoch's alias → confirmed
+
+A step is confirmed in the transaction of a later one. What is not confirmed when a run ends, whatever ends it, is in
+doubt, and the next run sends or deletes each of those documents again.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from vitrina.adapters.elastic.bulk import BulkSender, Intruder
+from vitrina.adapters.elastic.client import Elastic
+from vitrina.adapters.elastic.generations import Generations
+from vitrina.adapters.elastic.index import IndexKeeper
+from vitrina.adapters.elastic.mirror import Mirror
+from vitrina.adapters.elastic.senders import Senders
+from vitrina.adapters.elastic.statements import ShadowSql
+from vitrina.adapters.elastic.writer import IndexWriter
+from vitrina.adapters.finders.touched import Touched
+from vitrina.adapters.finders.work import Work
+from vitrina.adapters.job import Job, Mode, Step, StepResult, execute
+from vitrina.adapters.stage import KeySegment
+from vitrina.domain.errors import FatalError
+from vitrina.domain.policy import ES_TARGET_PREFIX
+from vitrina.domain.run import NOTHING, Counts
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.indexes import IndexRepo
+from vitrina.settings import Settings
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """One step's shipment: what is true once it has arrived."""
+
+    version: int
+    counts: Counts
+    position: dict[str, Any] | None
+
+
+class Delivery(Mode):
+    """A mode over an index. The mode itself knows of nothing but the shadow."""
+
+    parcel: Parcel | None = None  # of the step that was just committed
+
+    def __init__(
+        self, job: Job, writer: IndexWriter, make_mode: Callable[[Job], Mode], settings: Settings, epoch: int
+    ) -> None:
+        self.job = job
+        self.writer = writer
+        self._make_mode = make_mode
+        self.threads = settings.es_senders
+        self.elastic = elastic = Elastic(settings)
+        self.keeper = IndexKeeper(elastic, job.pipeline_id, job.plan.target.removeprefix(ES_TARGET_PREFIX), epoch)
+        self.generations = Generations(self.keeper, job, writer, settings.es_grace_seconds)
+        self.position = job.position
+        self.confirmed = 0
+
+    def steps(self) -> Generator[Step, None, None]:
+        """Get the index ready, settle what is in doubt, run the mode, and serve what was built."""
+        with closing(self.elastic):
+            yield from self._keeping_position(self.generations.open())
+            self.sender = BulkSender(self.elastic, self.keeper.write_alias, lambda: self.writer.version, self.job.check)
+            self.senders: Senders[Parcel] = Senders(self.sender.send, self.threads)
+            with closing(self.senders):
+                try:
+                    yield from self._deliver(self._doubted())
+                    yield from self._deliver(self._mode_steps())
+                    yield from self.settle()
+                except Intruder as error:
+                    yield self._look_at_lease
+                    raise self._intrusion(error) from error
+            yield from self._keeping_position(self.generations.close())
+
+    def settle(self) -> Iterator[Step]:
+        """Wait for what is on its way, and confirm it: at the end, and when a run is interrupted between steps."""
+        self._ship()
+        self.senders.drain()
+        yield self._confirm_all
+
+    def _mode_steps(self) -> Iterator[Step]:
+        job = self.job
+        if job.options.repair and not self.generations.is_new:
+            yield from Mirror(job, self.writer, self.elastic).steps()
+        job.options = replace(job.options, rebuild=False, repair=self.generations.loads_all or job.options.repair)
+        yield from self._make_mode(job).steps()
+
+    def _keeping_position(self, steps: Iterator[Step]) -> Iterator[Step]:
+        """Steps around the mode leave the checkpoint where it is."""
+        for step in steps:
+            yield partial(self._keep_position, step)
+
+    def _keep_position(self, step: Step, conn: Connection) -> StepResult:
+        return replace(step(conn), position=self.position)
+
+    # ── one step after the other ─────────────────────────────────────────────────────────────────────────────
+
+    def _deliver(self, steps: Iterator[Step]) -> Iterator[Step]:
+        for step in steps:
+            self.senders.wait_for_room()
+            yield partial(self._with_confirmation, step)
+            self._ship()
+
+    def _with_confirmation(self, step: Step, conn: Connection) -> StepResult:
+        """Confirm what has arrived, then do the step; what it writes ahead counts once that has arrived too."""
+        arrived = self._confirm(conn, self.senders.arrived())
+        self.writer.version = IndexRepo(conn, self.job.pipeline_id).advance(self._number, self.confirmed)
+        result = step(conn)
+        sent = Counts(written=result.counts.written, deleted=result.counts.deleted)
+        self.parcel = Parcel(self.writer.version, sent, result.position)
+        counts = replace(result.counts, written=arrived.written, deleted=arrived.deleted)
+        return replace(result, counts=counts, position=self.position)
+
+    def _ship(self) -> None:
+        """After the commit: send what the step wrote ahead; a step that wrote nothing has arrived with its turn."""
+        parcel, self.parcel = self.parcel, None
+        if parcel is None:
+            return
+        self.senders.submit(self.writer.take_outbox(), parcel)
+
+    def _confirm(self, conn: Connection, parcels: list[Parcel]) -> Counts:
+        total = NOTHING
+        for parcel in parcels:
+            total += parcel.counts
+            self.position, self.confirmed = parcel.position, parcel.version
+        if total.deleted:
+            execute(conn, self._statements(conn).bury(), [self.confirmed])
+        return total
+
+    def _confirm_all(self, conn: Connection) -> StepResult:
+        arrived = self._confirm(conn, self.senders.arrived())
+        IndexRepo(conn, self.job.pipeline_id).confirm(self._number)
+        return StepResult("confirmed", arrived, self.position)
+
+    # ── what may not have arrived ────────────────────────────────────────────────────────────────────────────
+
+    def _doubted(self) -> Iterator[Step]:
+        """Documents that an earlier run wrote ahead and did not confirm: sent or deleted again, whichever is right."""
+        if not self.generations.current.in_flight:
+            return
+        yield self._doubt
+        if self.in_doubt:
+            for start, end in self.job.slices(0, self.in_doubt):
+                yield partial(self._send_again, start, end)
+
+    def _doubt(self, conn: Connection) -> StepResult:
+        self.work = Work.prepare(self.job, conn)
+        self.keys: KeySegment = self.work.new_keys()
+        self.keys.create(conn)
+        statements, confirmed = self._statements(conn), self.generations.current.confirmed
+        execute(conn, statements.doubt(), [confirmed])
+        execute(conn, statements.keep_doubted(self.keys), [confirmed])
+        self.in_doubt = self.keys.settle(conn)
+        fields = {"documents": self.in_doubt}
+        return StepResult("found what was on its way", position=self.job.position, fields=fields)
+
+    def _send_again(self, start: int, end: int, conn: Connection) -> StepResult:
+        counts = Touched(self.work, self.keys).converge(start, end, conn)
+        fields = {"done": end, "of": self.in_doubt}
+        return StepResult("sent again", counts, self.job.position, fields, is_batch=True)
+
+    # ── somebody else ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _look_at_lease(self, conn: Connection) -> StepResult:
+        """The fence of this step tells whether the pipeline is still ours."""
+        del conn
+        return StepResult("looked at the lease", position=self.position)
+
+    def _intrusion(self, error: Intruder) -> FatalError:
+        return FatalError(
+            f"somebody else writes to {self.job.plan.target}: {error.message}",
+            "keep others out of it, then run with --rebuild, or repair",
+        )
+
+    @property
+    def _number(self) -> int:
+        return self.generations.current.number
+
+    def _statements(self, conn: Connection) -> ShadowSql:
+        return self.writer.statements(self.writer.prepare(conn, self.job.wanted)[0])

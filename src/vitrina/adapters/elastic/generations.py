@@ -1,0 +1,181 @@
+"""Which index a run writes: the one that is served, or a new one beside it that takes its place when it is whole."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import structlog
+from psycopg import sql
+
+from vitrina.adapters.elastic.index import IndexKeeper
+from vitrina.adapters.elastic.shadow import create_shadow, drop_shadow
+from vitrina.adapters.elastic.writer import IndexWriter
+from vitrina.adapters.job import Job, Step, StepResult, fetch
+from vitrina.domain.errors import ConfigError, FatalError
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.indexes import Generation, IndexRepo
+
+log = structlog.get_logger()
+
+
+class Generations:
+    """Opens a generation before a run's work and closes it after."""
+
+    def __init__(self, keeper: IndexKeeper, job: Job, writer: IndexWriter, grace: float) -> None:
+        self.keeper = keeper
+        self.grace = grace  # seconds that a retired index is kept
+        self.job = job
+        self.writer = writer
+        self.shape = writer.shape
+        self.current: Generation
+        self.is_new = False
+        self.beside = False  # another one is served meanwhile
+
+    @property
+    def loads_all(self) -> bool:
+        """Whether the run has to fill it from everything, whatever the checkpoint of the pipeline says."""
+        return self.current.is_building and self.job.plan.mode != "full" and self.job.position is not None
+
+    def open(self) -> Iterator[Step]:
+        """Choose, create if need be, and take the right to write."""
+        yield self._look
+        chosen, why = self._choose()
+        if chosen is None:
+            self._check_drift()
+            yield from self._begin(why)
+        else:
+            self.current = chosen
+        self.keeper.take_writes(self.current)
+        self.writer.generation = self.current
+        self.writer.expect(self.job.reader.plan(sql.SQL(self.job.plan.select))["Plan Width"])
+
+    def close(self) -> Iterator[Step]:
+        """Serve what was built, and remove what has been retired for long enough."""
+        if self.current.is_building:
+            yield self._verify
+            self.keeper.elastic.configure(self.current.index, self.shape.serving)
+            self.keeper.serve(self.current)
+            yield self._publish
+        yield self._find_expired
+        for generation in self.expired:
+            self.keeper.elastic.delete(generation.index)
+            yield partial(self._forget, generation)
+
+    # ── choosing ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _look(self, conn: Connection) -> StepResult:
+        self.known = IndexRepo(conn, self.job.pipeline_id).all()
+        return StepResult("looking at the index", position=self.job.position)
+
+    def _choose(self) -> tuple[Generation | None, str]:
+        """The generation to go on with, or why there has to be a new one."""
+        served = self.keeper.behind_target()
+        self._refuse_foreign(served)
+        building = next((g for g in self.known if g.is_building), None)
+        live = next((g for g in self.known if g.state == "live"), None)
+        self.beside = live is not None
+        if building and not self._why_not(building):
+            return building, ""
+        if live is None:
+            return None, "there is none yet"
+        if self.job.options.rebuild:
+            return None, "a rebuild was asked for"
+        why = self._why_not(live)
+        if not why and live.index not in served:
+            why = f"{self.keeper.target} no longer points to {live.index}"
+        return (None, why) if why else (live, "")
+
+    def _why_not(self, generation: Generation) -> str:
+        if generation.target != self.keeper.target:
+            return "the target has another name"
+        if generation.shape != self.shape.fingerprint:
+            return "mapping, settings or key have changed"
+        if generation.uuid is None:
+            return "it was never created"
+        found = self.keeper.uuid_of(generation.index)
+        if found is None:
+            return f"index {generation.index} is gone"
+        return "" if found == generation.uuid else f"index {generation.index} was created anew by somebody else"
+
+    def _refuse_foreign(self, served: dict[str, Any]) -> None:
+        ours = {generation.index for generation in self.known}
+        foreign = [name for name, index in served.items() if name not in ours and not self.keeper.is_ours(index)]
+        if not foreign:
+            return
+        what = "an index" if self.keeper.target in foreign else f"an alias of {', '.join(foreign)}"
+        if not self.job.plan.adopt:
+            raise ConfigError(
+                f"{self.keeper.target} is {what} that this pipeline did not make",
+                "choose another name, or set adopt: true to have it replaced by this pipeline's documents",
+            )
+        log.warning("adopting", target=self.job.plan.target, replaces=foreign, note="whole documents are replaced")
+
+    def _check_drift(self) -> None:
+        """A new generation because of other columns needs somebody's word: `--rebuild`, or `on_drift: add`."""
+        before, now = self.job.written_before, {c.name: c.type for c in self.shape.columns}
+        if not self.beside or self.job.options.rebuild or before in ({}, now):
+            return
+        added = sorted(set(now) - set(before))
+        changed = sorted(name for name in before if now.get(name) != before[name])
+        if changed or self.job.plan.on_drift != "add":
+            raise ConfigError(
+                f"drift: the query changed {', '.join(changed + added)}, and {self.job.plan.target} has it otherwise",
+                "run with --rebuild" + ("" if changed else ", or set on_drift: add"),
+            )
+
+    # ── creating ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, why: str) -> Iterator[Step]:
+        """Written down first, then created: a run that is lost between the two leaves nothing unknown."""
+        number = max((generation.number for generation in self.known), default=0)
+        uuid = None
+        while uuid is None:
+            number += 1
+            yield partial(self._add, number, why)
+            uuid = self.keeper.create(self.current, self.shape.body)
+        yield partial(self._created, uuid)
+        self.is_new = True
+
+    def _add(self, number: int, why: str, conn: Connection) -> StepResult:
+        repo = IndexRepo(conn, self.job.pipeline_id)
+        repo.give_up_building()
+        name = self.keeper.name(number)
+        repo.add(number, self.keeper.target, name, self.shape.fingerprint, self.shape.key)
+        self.current = repo.all()[0]
+        create_shadow(conn, self.current, self.writer.key_columns)
+        return StepResult("new index", position=self.job.position, fields={"index": name, "why": why})
+
+    def _created(self, uuid: str, conn: Connection) -> StepResult:
+        repo = IndexRepo(conn, self.job.pipeline_id)
+        repo.created(self.current.number, uuid)
+        self.current = repo.all()[0]
+        return StepResult("index created", position=self.job.position, fields={"index": self.current.index})
+
+    # ── serving ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _verify(self, conn: Connection) -> StepResult:
+        """Before anybody sees it: as many documents as there should be."""
+        index = self.current.index
+        self.keeper.elastic.refresh(index)
+        found = self.keeper.elastic.count(index)
+        mart, _ = self.writer.prepare(conn, self.job.wanted)
+        expected = fetch(conn, self.writer.statements(mart).count_documents())["rows"]
+        if found != expected:
+            raise FatalError(
+                f"index {index} has {found:,} documents instead of {expected:,}; {self.keeper.target} was left alone",
+                "keep others out of it, and run again with --rebuild",
+            )
+        return StepResult("verified", fields={"documents": found})
+
+    def _publish(self, conn: Connection) -> StepResult:
+        IndexRepo(conn, self.job.pipeline_id).publish(self.current.number)
+        return StepResult("index is served", fields={"alias": self.keeper.target, "index": self.current.index})
+
+    def _find_expired(self, conn: Connection) -> StepResult:
+        self.expired = IndexRepo(conn, self.job.pipeline_id).expired(self.grace)
+        return StepResult("finished")
+
+    def _forget(self, generation: Generation, conn: Connection) -> StepResult:
+        drop_shadow(conn, generation)
+        IndexRepo(conn, self.job.pipeline_id).remove(generation.number)
+        return StepResult("old index removed", fields={"index": generation.index})

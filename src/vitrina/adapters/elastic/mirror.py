@@ -1,0 +1,121 @@
+"""Looking at the index itself: what documents it really has, against what the shadow thinks it has.
+
+Elasticsearch gives a document back as the very text that was sent, so its hash says whether it is still the same.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from vitrina.adapters.elastic.client import Elastic
+from vitrina.adapters.elastic.statements import HASH, VERSION, ShadowSql
+from vitrina.adapters.elastic.writer import IndexWriter
+from vitrina.adapters.job import Job, Step, StepResult, execute, fetch
+from vitrina.adapters.stage import Scratch
+from vitrina.domain.run import Counts
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.indexes import IndexRepo
+from vitrina.sql.describe import Column
+
+ID = "vitrina_id"
+COLUMNS = (Column(ID, "text"), Column(HASH, "bytea"), Column(VERSION, "bigint"))
+
+
+@dataclass(frozen=True)
+class Mirrored(Scratch):
+    """The documents of an index: id, hash of the source, version."""
+
+    prefix = "m"
+
+    def add(self, conn: Connection, page: bytes) -> None:
+        """One page of a scan, taken apart by Postgres: a number stays the text it was."""
+        text = """
+            INSERT INTO {} ({}, {}, {})
+            SELECT h ->> '_id', sha256(convert_to((h -> '_source')::text, 'UTF8')), (h ->> '_version')::bigint
+            FROM json_array_elements($1::json #> '{{hits,hits}}') AS h"""
+        names = [sql.Identifier(name) for name in (ID, HASH, VERSION)]
+        execute(conn, sql.SQL(text).format(self.identifier, *names), [page.decode()])
+
+
+def mirror(conn: Connection, job: Job, pages: Iterable[bytes]) -> Mirrored:
+    """Every page, in a scratch table."""
+    mirrored = Mirrored(job.pipeline_id, COLUMNS)
+    mirrored.create(conn)
+    for page in pages:
+        job.check()
+        mirrored.add(conn, page)
+    mirrored.settle(conn)
+    execute(conn, sql.SQL("CREATE INDEX ON {} ({})").format(mirrored.identifier, sql.Identifier(ID)))
+    return mirrored
+
+
+class Mirror:
+    """The first step of a repair: the shadow is made to know what it is wrong about, and strangers are deleted."""
+
+    def __init__(self, job: Job, writer: IndexWriter, elastic: Elastic) -> None:
+        self.job = job
+        self.writer = writer
+        self.elastic = elastic
+
+    def steps(self) -> Iterator[Step]:
+        """One."""
+        yield self._look
+
+    def _look(self, conn: Connection) -> StepResult:
+        generation = self.writer.generation
+        assert generation is not None
+        self.elastic.refresh(generation.index)
+        mirrored = mirror(conn, self.job, self.elastic.scan(generation.index))
+        mart, _ = self.writer.prepare(conn, self.job.wanted)
+        statements = MirrorSql(self.writer.statements(mart), mirrored)
+        seen = fetch(conn, statements.newest_version())["version"] or 0
+        IndexRepo(conn, self.job.pipeline_id).raise_version(generation.number, seen)
+        self.writer.version = max(self.writer.version, seen)
+        wrong = execute(conn, statements.doubt_what_differs()).rowcount
+        strangers = fetch(conn, statements.delete_strangers())
+        self.writer.wrote(strangers)
+        mirrored.drop(conn)
+        fields = {"different": wrong, "strangers": strangers["deleted"]}
+        return StepResult("looked at the index", Counts(deleted=strangers["deleted"]), self.job.position, fields)
+
+
+@dataclass(frozen=True)
+class MirrorSql:
+    """A shadow beside what its index really has."""
+
+    shadow: ShadowSql
+    mirrored: Mirrored
+
+    def newest_version(self) -> sql.Composed:
+        """The highest version in the index."""
+        return sql.SQL("SELECT max({}) AS version FROM {}").format(sql.Identifier(VERSION), self.mirrored.identifier)
+
+    def doubt_what_differs(self) -> sql.Composed:
+        """Documents that are missing or are not what was sent."""
+        text = """UPDATE {shadow} AS s SET {hash} = '' WHERE s.{hash} IS NOT NULL AND NOT EXISTS (
+                      SELECT FROM {mirror} AS i WHERE i.{id} = {id_of} AND i.{hash} = s.{hash})"""
+        return sql.SQL(text).format(
+            shadow=self.shadow.mart.identifier,
+            hash=sql.Identifier(HASH),
+            mirror=self.mirrored.identifier,
+            id=sql.Identifier(ID),
+            id_of=self.shadow.shape.id_of("s"),
+        )
+
+    def delete_strangers(self) -> sql.Composed:
+        """The lines that delete documents which the shadow knows nothing of."""
+        text = """
+            WITH gone AS (SELECT i.{id} FROM {mirror} AS i LEFT JOIN {shadow} AS s ON i.{id} = {id_of}
+                          WHERE s.{version} IS NULL)
+            SELECT count(*) AS deleted,
+                   convert_to(string_agg('{{"delete":{{"_id":' || to_json({id}) || {tail}, ''), 'UTF8') AS deletes
+            FROM gone"""
+        return sql.SQL(text).format(
+            id=sql.Identifier(ID),
+            mirror=self.mirrored.identifier,
+            shadow=self.shadow.mart.identifier,
+            id_of=self.shadow.shape.id_of("s"),
+            version=sql.Identifier(VERSION),
+            tail=sql.Literal(self.shadow.tail),
+        )

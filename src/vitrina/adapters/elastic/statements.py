@@ -1,0 +1,179 @@
+"""The statements over a shadow: each writes ahead what will be sent, and gives it as one NDJSON body.
+
+An index is compared by its shadow, which is a mart like any other: a key, and the hash of the document. A hash is
+NULL where the document is to be deleted, and empty where nobody knows what the index has.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from vitrina.adapters.elastic.shape import DOCUMENT, Shape
+from vitrina.adapters.stage import KeySegment
+from vitrina.adapters.writers.converge import LAST_POSITION, MartSql, riders
+from vitrina.adapters.writers.pieces import COMMA, column_of, same_key
+from vitrina.sql.describe import Column
+
+HASH, VERSION = "vitrina_hash", "vitrina_version"
+HASHED = sql.SQL("sha256(convert_to(t.{}, 'UTF8'))").format(sql.Identifier(DOCUMENT))
+
+
+@dataclass(frozen=True)
+class ShadowSql(MartSql):
+    """`built`: the scope has documents already; else it has rows that they are built from."""
+
+    shape: Shape
+    built: bool
+    version: Callable[[], int]
+
+    def compare(self, scope: sql.Composable) -> sql.Composed:
+        """By key and hash."""
+        text = "(SELECT {}, {} AS {} FROM {} AS t)"
+        keys = COMMA.join(column_of("t", name) for name in self.mart.key)
+        hashed = sql.SQL(text).format(keys, HASHED, sql.Identifier(HASH), self.documents(scope))
+        return super().compare(hashed)
+
+    def insert(self, scope: sql.Composable, order: sql.Composable) -> sql.Composed:
+        """Into an empty shadow, in the order of its key whatever was asked for."""
+        del order
+        return sql.SQL(
+            """
+            WITH src AS MATERIALIZED ({source}),
+            put AS (INSERT INTO {shadow} ({names}) SELECT {values} FROM src AS d ORDER BY {order} RETURNING 1)
+            SELECT (SELECT count(*) FROM put) AS written, (SELECT {indexed} FROM src AS d) AS body
+            """
+        ).format(
+            source=self._source(scope),
+            shadow=self.mart.identifier,
+            names=self._names(),
+            values=self._values("d"),
+            order=COMMA.join(column_of("d", name) for name in self.mart.key),
+            indexed=self._indexed("d"),
+        )
+
+    def upsert(
+        self, scope: sql.Composable, cursor: tuple[str, str] | None = None, keys: sql.Composable | None = None
+    ) -> sql.Composed:
+        """What is missing or differs; with keys, those that the scope does not give are marked as deleted."""
+        last = sql.SQL("") if cursor is None else LAST_POSITION
+        return sql.SQL(
+            """
+            WITH src AS MATERIALIZED ({source}),
+            diff AS MATERIALIZED (
+                SELECT s.* FROM src AS s LEFT JOIN {shadow} AS m ON {same_key}
+                WHERE m.{version} IS NULL OR m.{hash} IS DISTINCT FROM s.{hash}
+            ),
+            put AS (
+                INSERT INTO {shadow} ({names}) SELECT {values} FROM diff AS d ORDER BY {ordered}
+                ON CONFLICT ({conflict}) DO UPDATE SET {assignments} RETURNING 1
+            ) {gone}
+            SELECT (SELECT count(*) FROM src) AS read, (SELECT count(*) FROM put) AS written,
+                   (SELECT {indexed} FROM diff AS d) AS body {deleted} {last}
+            """
+        ).format(
+            source=self._source(scope, cursor),
+            shadow=self.mart.identifier,
+            same_key=same_key(self.mart.key, "m", "s"),
+            version=sql.Identifier(VERSION),
+            hash=sql.Identifier(HASH),
+            names=self._names(),
+            values=self._values("d"),
+            ordered=COMMA.join(column_of("d", name) for name in self.mart.key),
+            conflict=COMMA.join(map(sql.Identifier, self.mart.key)),
+            assignments=COMMA.join(
+                sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in (*self.mart.key, HASH, VERSION)
+            ),
+            indexed=self._indexed("d"),
+            gone=sql.SQL("") if keys is None else sql.SQL(", gone AS ({})").format(self._mark_gone(keys)),
+            deleted=sql.SQL("") if keys is None else sql.SQL(", ") + self._deleted(),
+            last=last,
+        )
+
+    def delete(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
+        """Mark as deleted what the scope does not give: a tombstone, until the delete has arrived."""
+        columns = COMMA.join(self._casts("t", only=self.mart.key))
+        text = "WITH src AS MATERIALIZED (SELECT {} FROM {} AS t), gone AS ({}) SELECT {}"
+        return sql.SQL(text).format(columns, scope, self._mark_gone(keys), self._deleted())
+
+    # ── what has arrived, and what may not have ──────────────────────────────────────────────────────────────
+
+    def bury(self) -> sql.Composed:
+        """Forget the documents that are deleted for good: up to version $1."""
+        text = "DELETE FROM {} WHERE {} IS NULL AND {} <= $1"
+        return sql.SQL(text).format(self.mart.identifier, sql.Identifier(HASH), sql.Identifier(VERSION))
+
+    def doubt(self) -> sql.Composed:
+        """Nobody knows whether what was written ahead after version $1 has arrived."""
+        text = "UPDATE {} SET {} = '' WHERE {} > $1 AND {} IS NOT NULL"
+        hash_, version = sql.Identifier(HASH), sql.Identifier(VERSION)
+        return sql.SQL(text).format(self.mart.identifier, hash_, version, hash_)
+
+    def keep_doubted(self, keys: KeySegment) -> sql.Composed:
+        """The keys of what was written ahead after version $1."""
+        names = COMMA.join(map(sql.Identifier, self.mart.key))
+        text = "INSERT INTO {} (vitrina_kind, {}) SELECT 'u', {} FROM {} WHERE {} > $1 ORDER BY {}"
+        parts = (keys.identifier, names, names, self.mart.identifier, sql.Identifier(VERSION), names)
+        return sql.SQL(text).format(*parts)
+
+    def count_documents(self) -> sql.Composed:
+        """How many documents the index should have."""
+        text = "SELECT count(*) AS rows FROM {} WHERE {} IS NOT NULL"
+        return sql.SQL(text).format(self.mart.identifier, sql.Identifier(HASH))
+
+    # ── pieces ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def documents(self, scope: sql.Composable) -> sql.Composable:
+        """A scope whose rows have a document each."""
+        return scope if self.built else self.shape.documents(scope)
+
+    def _source(self, scope: sql.Composable, cursor: tuple[str, str] | None = None) -> sql.Composed:
+        document = sql.SQL("t.{}").format(sql.Identifier(DOCUMENT))
+        hashed = sql.SQL("{} AS {}").format(HASHED, sql.Identifier(HASH))
+        columns = [*self._casts("t", only=self.mart.key), document, hashed, *(riders(cursor) if cursor else [])]
+        return sql.SQL("SELECT {} FROM {} AS t").format(COMMA.join(columns), self.documents(scope))
+
+    def _names(self) -> sql.Composed:
+        return COMMA.join(sql.Identifier(name) for name in (*self.mart.key, HASH, VERSION))
+
+    def _values(self, alias: str) -> sql.Composed:
+        values = [column_of(alias, name) for name in (*self.mart.key, HASH)]
+        return COMMA.join([*values, sql.Literal(self.version())])
+
+    def _indexed(self, alias: str) -> sql.Composed:
+        """The lines that index documents, as bytes."""
+        text = """convert_to(string_agg('{{"index":{{"_id":' || to_json({}) || {} || {} || E'\\n', ''), 'UTF8')"""
+        document = column_of(alias, DOCUMENT)
+        return sql.SQL(text).format(self.shape.id_of(alias), sql.Literal(self.tail), document)
+
+    def _deleted(self) -> sql.Composed:
+        """How many were marked, and the lines that delete them."""
+        text = """
+            (SELECT count(*) FROM gone) AS deleted,
+            (SELECT convert_to(string_agg('{{"delete":{{"_id":' || to_json({}) || {}, ''), 'UTF8') FROM gone)
+                AS deletes"""
+        return sql.SQL(text).format(self.shape.id_of("gone"), sql.Literal(self.tail))
+
+    @property
+    def tail(self) -> str:
+        """What ends an action."""
+        return f',"version":{self.version()},"version_type":"external_gte"}}}}\n'
+
+    def _mark_gone(self, keys: sql.Composable) -> sql.Composed:
+        text = """UPDATE {} AS m SET {} = NULL, {} = {} FROM {} AS k
+                  WHERE {} AND NOT EXISTS (SELECT FROM src AS s WHERE {}) RETURNING {}"""
+        return sql.SQL(text).format(
+            self.mart.identifier,
+            sql.Identifier(HASH),
+            sql.Identifier(VERSION),
+            sql.Literal(self.version()),
+            keys,
+            same_key(self.mart.key, "m", "k"),
+            same_key(self.mart.key, "s", "k"),
+            COMMA.join(column_of("m", name) for name in self.mart.key),
+        )
+
+
+def shadow_columns(key: tuple[Column, ...]) -> tuple[Column, ...]:
+    """What is compared: the key and the hash."""
+    return (*key, Column(HASH, "bytea"))

@@ -1,0 +1,126 @@
+"""From a Postgres type to what Elasticsearch keeps of it: the field's mapping, and the value in the document.
+
+A document holds what JSON can hold without loss: numbers keep all their digits, times are ISO 8601 in UTC, json is
+embedded. What Elasticsearch has no word for (NaN, infinite times and numbers, an empty range) is null.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import sql
+
+MODIFIER = re.compile(r"\([^)]*\)")
+ARRAY = "[]"
+KEYWORD = {"type": "keyword", "ignore_above": 8191}  # longer ones exceed what Lucene takes as one term
+TEXT = {"type": "text", "fields": {"keyword": KEYWORD}}
+OBJECT = {"type": "object", "dynamic": "true"}
+NESTED = {"type": "nested", "dynamic": "true"}
+
+MAPPINGS: dict[str, dict[str, Any]] = {
+    "boolean": {"type": "boolean"},
+    "smallint": {"type": "short"},
+    "integer": {"type": "integer"},
+    "bigint": {"type": "long"},
+    "oid": {"type": "long"},
+    "real": {"type": "float"},
+    "double precision": {"type": "double"},
+    "numeric": {"type": "double"},
+    "text": TEXT,
+    "character varying": TEXT,
+    "character": TEXT,
+    "citext": TEXT,
+    "uuid": KEYWORD,
+    "name": KEYWORD,
+    "interval": KEYWORD,
+    "time without time zone": KEYWORD,
+    "time with time zone": KEYWORD,
+    "inet": KEYWORD,
+    "cidr": KEYWORD,
+    "date": {"type": "date"},
+    "timestamp without time zone": {"type": "date"},
+    "timestamp with time zone": {"type": "date"},
+    "json": OBJECT,
+    "jsonb": OBJECT,
+    "bytea": {"type": "binary"},
+    "int4range": {"type": "integer_range"},
+    "int8range": {"type": "long_range"},
+    "numrange": {"type": "double_range"},
+    "tsrange": {"type": "date_range"},
+    "tstzrange": {"type": "date_range"},
+    "daterange": {"type": "date_range"},
+    "int4multirange": {"type": "integer_range"},
+    "int8multirange": {"type": "long_range"},
+    "nummultirange": {"type": "double_range"},
+    "tsmultirange": {"type": "date_range"},
+    "tstzmultirange": {"type": "date_range"},
+    "datemultirange": {"type": "date_range"},
+}
+NUMBERS = ("numeric", "real", "double precision")
+TIMES = ("date", "timestamp without time zone", "timestamp with time zone")
+NATIVE = {"boolean", "smallint", "integer", "bigint", "oid", "jsonb"}  # JSON has them as they are
+FINITE_NUMBER = "CASE WHEN {0} NOT IN ('NaN', 'Infinity', '-Infinity') THEN {0} END"
+FINITE_TIME = "CASE WHEN isfinite({0}) THEN {0} END"
+
+
+@dataclass(frozen=True)
+class FieldType:
+    """A Postgres type without its length or precision."""
+
+    element: str
+    is_array: bool
+
+    @classmethod
+    def of(cls, type_: str) -> "FieldType":
+        """Of a type as format_type writes it."""
+        bare = MODIFIER.sub("", type_)
+        return cls(bare.removesuffix(ARRAY).strip(), bare.endswith(ARRAY))
+
+    @property
+    def mapping(self) -> dict[str, Any]:
+        """How Elasticsearch indexes it; a type that we do not know is matched as a whole, as Postgres writes it."""
+        return MAPPINGS.get(self.element, KEYWORD)
+
+    def value(self, column: sql.Composable) -> sql.Composable:
+        """The column as `row_to_json` should see it."""
+        if self.element in NATIVE:
+            return column
+        if self.is_array:
+            return self._array(column)
+        return self._scalar(column)
+
+    def _array(self, column: sql.Composable) -> sql.Composable:
+        """Element by element where an element is not what JSON makes of it; arrays of arrays come out flat."""
+        one = self._scalar(sql.SQL("e").format())
+        if one.as_string(None) == "e":
+            return column
+        text = "(SELECT coalesce(jsonb_agg({}), '[]') FROM unnest({}) AS e)"
+        return sql.SQL("CASE WHEN {0} IS NOT NULL THEN {1} END").format(column, sql.SQL(text).format(one, column))
+
+    def _scalar(self, column: sql.Composable) -> sql.Composable:
+        if self.element == "json":
+            return sql.SQL("{}::jsonb").format(column)  # which has no line breaks
+        if self.element in NUMBERS:
+            return sql.SQL(FINITE_NUMBER).format(column)
+        if self.element in TIMES:
+            return sql.SQL(FINITE_TIME).format(column)
+        if self.element == "bytea":
+            return sql.SQL("translate(encode({}, 'base64'), E'\\n', '')").format(column)
+        if self.element.endswith("multirange"):
+            text = "(SELECT coalesce(jsonb_agg({}), '[]') FROM unnest({}) AS r)"
+            each = sql.SQL(text).format(_range(sql.SQL("r").format()), column)
+            return sql.SQL("CASE WHEN {0} IS NOT NULL THEN {1} END").format(column, each)
+        if self.element in MAPPINGS and self.element.endswith("range"):
+            return _range(column)
+        if self.element in MAPPINGS:
+            return column
+        return sql.SQL("{}::text").format(column)
+
+
+def _range(column: sql.Composable) -> sql.Composed:
+    """As Elasticsearch writes a range: an end that is open is left out, and an empty range is nothing."""
+    return sql.SQL(
+        """CASE WHEN NOT isempty({0}) THEN jsonb_strip_nulls(jsonb_build_object(
+            CASE WHEN lower_inc({0}) THEN 'gte' ELSE 'gt' END, CASE WHEN NOT lower_inf({0}) THEN lower({0}) END,
+            CASE WHEN upper_inc({0}) THEN 'lte' ELSE 'lt' END, CASE WHEN NOT upper_inf({0}) THEN upper({0}) END)) END"""
+    ).format(column)
