@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     home = Path(tempfile.mkdtemp(prefix="vitrina-tests-"))
     home.chmod(0o755)
-    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))  # the last to run: what is added last runs first
+    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))  # runs last: the order is reversed
     os.environ[ELASTIC] = str(home / "elasticsearch")
     config.add_cleanup(elastic_server().purge)
     bin_dir = os.environ.get("VITRINA_TEST_PG_BIN")
