@@ -20,6 +20,7 @@ from vitrina.domain.errors import ConfigError
 from vitrina.host import Account
 
 ARTIFACT = "org.elasticsearch.distribution.integ-test-zip:elasticsearch"
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 FETCH_SECONDS = 900
 OLDEST_JAVA = {8: 17, 9: 21}  # by Elasticsearch's major version
 JAVA_HOMES = (
@@ -112,7 +113,7 @@ def _make(version: str, target: Path, java: Path, lock: int) -> None:
 
 
 def _download(version: str, directory: Path, java: Path, lock: int) -> None:
-    """Maven inherits the lock: if we are killed, the next one waits for it."""
+    """Maven inherits the lock: if we are killed, the next one waits for it. With -U it forgets earlier failures."""
     maven = shutil.which("mvn")
     if maven is None:
         problem = f"Elasticsearch {version} is fetched with Maven, and there is no `mvn` on PATH"
@@ -120,7 +121,7 @@ def _download(version: str, directory: Path, java: Path, lock: int) -> None:
     artifact = [f"-Dartifact={ARTIFACT}:{version}:zip", f"-DoutputDirectory={directory}"]
     try:
         done = subprocess.run(
-            [maven, "-B", "-q", "--strict-checksums", "dependency:copy", *artifact],
+            [maven, "-B", "-q", "-U", "--strict-checksums", COPY, *artifact],
             env={"JAVA_HOME": str(java)} | os.environ, pass_fds=[lock], timeout=FETCH_SECONDS, cwd=host.ROOT,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             encoding="utf-8", errors="replace", check=False,
@@ -135,8 +136,11 @@ def _not_fetched(version: str, said: str) -> ConfigError:
     problem = f"Maven could not fetch Elasticsearch {version}"
     if re.search("No space left|Permission denied|Read-only", said):
         return config_error(problem, said, CHOOSE)
-    reasons = [line.removeprefix("[ERROR] ") for line in said.splitlines() if line.startswith("[ERROR]")]
-    return Missing(f"{problem}: {' '.join(reasons[:1]) or said.strip()[-500:]}", _look_online())
+    reason = re.search(r"\[ERROR\] (.+)", said)
+    problem = f"{problem}: {reason[1] if reason else said.strip()[-500:]}"
+    if "Could not find artifact" in problem:
+        return ConfigError(problem, "name a version that exists")
+    return Missing(problem, _look_online())
 
 
 def _look_online() -> str:

@@ -6,6 +6,7 @@ data/       the indexes
 config/     written anew at every start
 logs/       what the server says; `log` is what it said while starting
 port        where it listens; kept, so that a restart changes no URL
+version     of the server that last used the data
 pid         its process
 lock        held while somebody starts, stops or purges
 
@@ -15,6 +16,7 @@ It listens on 127.0.0.1 only and asks for no password: a server for demo and tes
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -39,7 +41,7 @@ START_SECONDS = 180
 STOP_SECONDS = 30
 ADDRESS = "127.0.0.1"
 PORTS = range(9200, 30000)  # below those that the system hands out to connections, so that a restart finds it free
-OUR_FILES = ("data", "config", "logs", "tmp", "log", "port", "pid", "elsewhere", "lock")
+OUR_FILES = ("data", "config", "logs", "tmp", "log", "port", "version", "pid", "elsewhere", "lock")
 NOT_OURS = ("-Xlog:", "-XX:HeapDump", "-XX:+HeapDump", "-XX:ErrorFile")  # files of the JVM in places of their own
 SETTINGS: Mapping[str, str | bool] = {
     "cluster.name": "vitrina",
@@ -142,6 +144,7 @@ class EmbeddedElasticsearch(ServerDirectory):
             java = distribution.find_java(self.version, self._account)
             dist = distribution.fetch(self.version, self.cache, java)
             self._make_directories()
+            self._ensure_version()
             self._write("port", str(self._free_port()))
             self._configure(dist)
             self._launch(dist, java, lock)
@@ -192,6 +195,15 @@ class EmbeddedElasticsearch(ServerDirectory):
         if made.returncode != 0:
             raise config_error(f"cannot use {self._home}", made.stdout, START_AFRESH)
         self._account.run(["rm", "-f", "pid"], cwd=self._home)  # of a dead server, whose pid may be another program's
+
+    def _ensure_version(self) -> None:
+        """A newer server takes over what an older one made; the way back is closed."""
+        made_by = self._home / "version"
+        last = made_by.read_text().strip() if made_by.exists() else self.version
+        if _numbers(last) > _numbers(self.version):
+            problem = f"{self._home / 'data'} was used by Elasticsearch {last}, and this is {self.version}"
+            raise ConfigError(problem, f"use Elasticsearch {last}, or start afresh: {START_AFRESH}")
+        self._write("version", self.version)
 
     def _free_port(self) -> int:
         """The one asked for, else the last one, else any. Say so now if it is taken, rather than in a log."""
@@ -294,6 +306,10 @@ def _is_free(port: int) -> bool:
     return True
 
 
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
+
+
 def _reasons(said: str) -> list[str]:
-    """What it said, without the stack traces."""
-    return [line for line in said.splitlines() if not line.lstrip().startswith(("at ", "... "))]
+    """What went wrong, without stack traces and progress."""
+    return [line for line in said.splitlines() if not re.match(r"\s*(at |\.\.\. |$)|.*\]\[INFO ", line)]
