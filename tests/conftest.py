@@ -3,13 +3,15 @@
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.support import SERVER, Lab, clone, drop, make_templates
+from tests.support import ELASTIC, SERVER, Lab, clone, delete_indexes, drop, elastic_server, make_templates
+from vitrina.distribution import Missing
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.log import configure_logging
 
@@ -23,13 +25,23 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     home = Path(tempfile.mkdtemp(prefix="vitrina-tests-"))
     home.chmod(0o755)
+    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))  # runs last: the order is reversed
+    os.environ[ELASTIC] = str(home / "elasticsearch")
+    config.add_cleanup(elastic_server().purge)
     bin_dir = os.environ.get("VITRINA_TEST_PG_BIN")
     server = EmbeddedPostgres(home / "postgres", bin_dir=Path(bin_dir) if bin_dir else None, settings=FAST)
+    config.add_cleanup(server.purge)
     server.start()
     os.environ[SERVER] = server.conninfo()
     make_templates(server.conninfo())
-    config.add_cleanup(server.purge)
-    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What uses the shared Elasticsearch is marked so, for `-m elasticsearch`."""
+    for item in items:
+        if "elastic" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.elasticsearch)
 
 
 def pytest_report_header() -> str:
@@ -51,3 +63,25 @@ def lab() -> Iterator[Lab]:
     """A meta-store and a small cinema."""
     with Lab.open("vitrina_template") as lab:
         yield lab
+
+
+@pytest.fixture(scope="session")
+def elastic() -> str:
+    """The URL of one Elasticsearch for all workers, started by the first test that asks; the controller ends it."""
+    server = elastic_server()
+    needed = "elasticsearch" if server.version.startswith("8.") else "es9"
+    try:
+        server.start()
+    except Missing as error:
+        if needed in os.environ.get("VITRINA_REQUIRE", "").split(","):
+            pytest.fail(f"{needed} is required by VITRINA_REQUIRE: {error}")
+        pytest.skip(str(error))
+    return server.url
+
+
+@pytest.fixture
+def index_prefix(elastic: str) -> Iterator[str]:
+    """A beginning for the names of this test's indexes, which are deleted at its end."""
+    prefix = f"t_{uuid.uuid4().hex[:12]}_"
+    yield prefix
+    delete_indexes(elastic, prefix)

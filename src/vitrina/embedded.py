@@ -9,8 +9,6 @@ lock        held while somebody starts, stops or purges
 elsewhere   as root only: a link to where the above lives, if the server's user cannot reach `directory`
 """
 
-import fcntl
-import hashlib
 import os
 import re
 import shutil
@@ -19,16 +17,17 @@ import socket
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from psycopg.conninfo import make_conninfo
 from psycopg.pq import PGconn, Ping
 
 from vitrina import host
+from vitrina.directory import CHOOSE, START_AFRESH, ServerDirectory, config_error, digest, explained, remove
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
-from vitrina.host import Account, Command
+from vitrina.host import Command
 
 TIMEOUT = "60"  # seconds
 LOG_BYTES = 20_000_000
@@ -51,19 +50,12 @@ SETTINGS = {
     "unix_socket_permissions": "0700",
 }
 AUTHENTICATION = ("--auth-local=trust", "--auth-host=scram-sha-256")
-START_AFRESH = "`vitrina down --purge` starts afresh and loses the data"
-CHOOSE = "make it writable for this user, run as the user who owns it, or choose another directory"
-REMEDIES = {
-    "No space left on device|quota exceeded": "free some disk space and try again",
-    "Address already in use": "stop the program that uses the port, or choose another port",
-    "contains errors|invalid value for parameter": "correct the Postgres settings",
-    "Cannot allocate memory": "free some memory, or lower shared_buffers",
-    "Permission denied|not permitted|Read-only|Not a directory|File exists": CHOOSE,
-}
 
 
-class EmbeddedPostgres:
+class EmbeddedPostgres(ServerDirectory):
     """One server on one directory. It outlives the process that started it, and any process can stop it."""
+
+    server = "Postgres"
 
     def __init__(
         self,
@@ -73,7 +65,7 @@ class EmbeddedPostgres:
         port: int | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self.directory = directory.absolute()
+        super().__init__(directory)
         self.bin_dir = bin_dir.absolute() if bin_dir else None
         self.port = port
         self.settings = dict(settings or {})
@@ -125,24 +117,8 @@ class EmbeddedPostgres:
                 self.directory.rmdir()
 
     @property
-    def _home(self) -> Path:
-        """Where the files are. Only links into our own system directory are followed: purge deletes there."""
-        link = self.directory / "elsewhere"
-        if link.is_symlink() and link.readlink().parent == host.SYSTEM_DIRECTORY:
-            return link.readlink()
-        return self.directory
-
-    @property
     def _data(self) -> Path:
         return self._home / "data"
-
-    @property
-    def _account(self) -> Account:
-        """As root, whoever owns the files already, so that changing user changes nothing for the data."""
-        if os.geteuid() != 0:
-            return Account()
-        owner = self._home.stat() if self._home.exists() else None
-        return Account(owner.st_uid, owner.st_gid) if owner and owner.st_uid != 0 else host.service_account()
 
     @property
     def _socket_dir(self) -> Path:
@@ -153,22 +129,6 @@ class EmbeddedPostgres:
             return usual
         name = digest(self.directory, self._account.uid or os.geteuid())
         return Path(tempfile.gettempdir()) / f"vitrina-{name}"
-
-    @contextmanager
-    def _locked(self) -> Iterator[int]:
-        """One process at a time. A purge may take the lock file away while we wait, hence the loop."""
-        with explained(self.directory):
-            while True:
-                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-                path = self.directory / "lock"
-                lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX)
-                    if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
-                        yield lock
-                        return
-                finally:
-                    os.close(lock)
 
     def _start(self, lock: int) -> None:
         if self._server_pid() is None:
@@ -209,18 +169,6 @@ class EmbeddedPostgres:
         macos = ["lsof", "-a", "-p", pid, "-d", "cwd", "-Fn"]
         answer = self._account.run(linux if Path("/proc/self").exists() else macos).stdout.strip()
         return int(pid) if answer.rpartition("\n")[2].removeprefix("n") == str(self._data.resolve()) else None
-
-    def _settle(self) -> None:
-        """As root, give the server's user a home: `directory`, or one it can reach."""
-        account = self._account
-        if account.uid is None or (self._home == self.directory and account.take(self.directory)):
-            return
-        if self._home == self.directory:
-            (self.directory / "elsewhere").symlink_to(host.SYSTEM_DIRECTORY / digest(self.directory))
-        host.make_system_directory()
-        self._home.mkdir(mode=0o700, exist_ok=True)
-        if not account.take(self._home):
-            raise ConfigError(f"the user who runs Postgres cannot write in {self._home}", CHOOSE)
 
     def _binaries(self) -> tuple[Path, int]:
         """A bin directory that the server's user can execute, and its major version."""
@@ -334,42 +282,7 @@ class EmbeddedPostgres:
             return RetryableError(f"Postgres in {self._home} is still starting", "try again in a minute")
         return config_error(f"Postgres in {self._home} did not start", reason, START_AFRESH)
 
-    def _write(self, name: str, text: str) -> None:
-        """Replace a file whole, as the server's user: root must not follow links that this user laid."""
-        script = 'cat > "$1.new" && mv "$1.new" "$1"'
-        result = self._account.run(["sh", "-c", script, "sh", name], cwd=self._home, text=text)
-        if result.returncode != 0:
-            raise config_error(f"cannot write {self._home / name}", result.stdout, CHOOSE)
-
-
-@contextmanager
-def explained(directory: Path) -> Iterator[None]:
-    """What the file system refuses, as an error with a remedy."""
-    try:
-        yield
-    except OSError as error:
-        raise config_error(f"cannot use {directory}", str(error), CHOOSE) from error
-
-
-def config_error(problem: str, reason: str, otherwise: str) -> ConfigError:
-    """The end of what a program said, and the remedy for it."""
-    remedy = next((remedy for symptom, remedy in REMEDIES.items() if re.search(symptom, reason)), otherwise)
-    return ConfigError("\n".join([f"{problem}:", *reason.strip().splitlines()[-10:]]), remedy)
-
 
 def quoted(value: str) -> str:
     """As a string of postgresql.conf, where backslashes escape."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
-def digest(*parts: object) -> str:
-    return hashlib.sha256("\0".join(map(str, parts)).encode(errors="surrogateescape")).hexdigest()[:16]
-
-
-def remove(*paths: Path) -> None:
-    """Files, links and whole directories; what is not there is fine."""
-    for path in paths:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)

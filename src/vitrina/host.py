@@ -1,6 +1,6 @@
 """The machine under an embedded server: who runs it, and where its binaries are.
 
-Postgres refuses to run as root, so root needs another user, and files which that user can reach.
+Postgres and Elasticsearch refuse to run as root, so root needs another user, and files which that user can reach.
 """
 
 import importlib.metadata
@@ -28,22 +28,32 @@ SERVICE_USER = "vitrina_pg"
 
 @dataclass(frozen=True)
 class Account:
-    """The system user that the server runs as: ourselves unless we are root, which Postgres refuses."""
+    """The system user that the server runs as: ourselves unless we are root, which servers refuse."""
 
     uid: int | None = None
     gid: int | None = None
 
-    def run(self, command: Command, cwd: Path = ROOT, text: str = "", keep: Sequence[int] = ()) -> Result:
+    def run(
+        self,
+        command: Command,
+        cwd: Path = ROOT,
+        text: str = "",
+        keep: Sequence[int] = (),
+        seconds: float | None = None,
+    ) -> Result:
         """Run to the end, apart from our terminal; what cannot be executed has failed like anything else."""
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")} | {"LC_ALL": "C"}
         try:
             return subprocess.run(
                 command, user=self.uid, group=self.gid, extra_groups=None if self.uid is None else [],
                 cwd=cwd, env=environment, umask=0o077, start_new_session=True, pass_fds=keep, input=text,
+                timeout=seconds,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace",
             )  # fmt: skip
         except OSError as error:
             return Result(command, 126, stdout=str(error))
+        except subprocess.TimeoutExpired:
+            return Result(command, 124, stdout=f"it was ended after {seconds} s")
 
     def take(self, directory: Path) -> bool:
         """Own a directory; False if this user cannot reach it or the file system knows no owners."""
@@ -64,7 +74,7 @@ def service_account() -> Account:
         if useradd and name == SERVICE_USER:  # again, if another useradd holds the lock on /etc/passwd
             subprocess.run([useradd, *options, SERVICE_USER], capture_output=True, check=False)
             time.sleep(0.1)
-    raise ConfigError("Postgres does not run as root, and no other user was found", f"create {SERVICE_USER}")
+    raise ConfigError("an embedded server does not run as root, and no other user was found", f"create {SERVICE_USER}")
 
 
 def wheel() -> Path:

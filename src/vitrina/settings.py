@@ -41,6 +41,14 @@ class Settings(BaseSettings):
     elasticsearch_api_key: SecretStr | None = None
     elasticsearch_ca_file: Path | None = None
 
+    # Elasticsearch. Without elasticsearch_url: an embedded one in `home`, fetched once into elasticsearch_cache.
+    elasticsearch_url: SecretStr | None = Field(default=None, validation_alias="elasticsearch_url")  # no prefix
+    elasticsearch_username: str | None = None
+    elasticsearch_password: SecretStr | None = None
+    elasticsearch_api_key: SecretStr | None = None
+    elasticsearch_ca_file: Path | None = None
+    elasticsearch_cache: Path | None = None
+
     # The API, and how the command line finds it.
     host: str = "127.0.0.1"
     port: int = Field(default=8765, ge=0, le=65535)
