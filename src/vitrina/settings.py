@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from vitrina.domain.policy import Whitelist
@@ -33,13 +33,6 @@ class Settings(BaseSettings):
     reader_url: SecretStr | None = None
     api_role_url: SecretStr | None = None
     sources: dict[str, SecretStr] = {}  # VITRINA_SOURCES__NAME=postgresql://…
-    elasticsearch_url: SecretStr | None = Field(
-        default=None, validation_alias=AliasChoices("ELASTICSEARCH_URL", "VITRINA_ELASTICSEARCH_URL")
-    )
-    elasticsearch_username: str | None = None
-    elasticsearch_password: SecretStr | None = None
-    elasticsearch_api_key: SecretStr | None = None
-    elasticsearch_ca_file: Path | None = None
 
     # Elasticsearch. Without elasticsearch_url: an embedded one in `home`, fetched once into elasticsearch_cache.
     elasticsearch_url: SecretStr | None = Field(default=None, validation_alias="elasticsearch_url")  # no prefix

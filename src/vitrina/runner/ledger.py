@@ -6,6 +6,7 @@ from typing import Any
 
 from vitrina.adapters.job import Step, StepResult
 from vitrina.domain.run import NOTHING, Counts
+from vitrina.failpoints import reach
 from vitrina.meta.db import Connection, queries, transaction
 from vitrina.meta.repos.leases import Claim
 from vitrina.meta.repos.runs import RunRepo
@@ -39,8 +40,10 @@ class Ledger:
             runs = RunRepo(self.conn)
             runs.count(self.claim.run_id, result.counts, int(result.is_batch))
             runs.log(self.claim.run_id, "info", result.event, fields)
+            reach("before checkpoint")
             checkpoint = Checkpoint(result.position, self.columns, self.config_hash)
             fenced = StateRepo(self.conn).fence(self.claim.pipeline_id, self.claim.epoch, self.seq, checkpoint)
+        reach("after checkpoint")
         self.seq += 1
         self.total += result.counts
         self.log.show("info", result.event, fields)

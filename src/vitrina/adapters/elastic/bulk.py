@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from vitrina.adapters.elastic.client import BUSY, Answer, Elastic
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError, VitrinaError
+from vitrina.failpoints import reach
 
 FIRST_WAIT, LONGEST_WAIT, PATIENCE = 0.1, 5.0, 45.0  # seconds
 BLOCKED = "cluster_block_exception"  # a full disk, as a rule
@@ -39,7 +40,9 @@ class BulkSender:
         waited, wait = 0.0, FIRST_WAIT
         while shipment.count:
             try:
+                reach("before bulk")
                 answer = self.elastic.bulk(self.alias, shipment.body)
+                reach("after bulk")
                 if answer.status == 413:
                     return self._send_halves(shipment)
                 shipment, why = self._left_over(shipment, answer)

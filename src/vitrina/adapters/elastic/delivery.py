@@ -27,6 +27,7 @@ from vitrina.adapters.stage import KeySegment
 from vitrina.domain.errors import FatalError
 from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.domain.run import NOTHING, Counts
+from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import IndexRepo
 from vitrina.settings import Settings
@@ -107,6 +108,7 @@ class Delivery(Mode):
     def _with_confirmation(self, step: Step, conn: Connection) -> StepResult:
         """Confirm what has arrived, then do the step; what it writes ahead counts once that has arrived too."""
         arrived = self._confirm(conn, self.senders.arrived())
+        reach("before shadow")
         self.writer.version = IndexRepo(conn, self.job.pipeline_id).advance(self._number, self.confirmed)
         result = step(conn)
         sent = Counts(written=result.counts.written, deleted=result.counts.deleted)
@@ -131,6 +133,7 @@ class Delivery(Mode):
         return total
 
     def _confirm_all(self, conn: Connection) -> StepResult:
+        reach("before confirm")
         arrived = self._confirm(conn, self.senders.arrived())
         IndexRepo(conn, self.job.pipeline_id).confirm(self._number)
         return StepResult("confirmed", arrived, self.position)

@@ -12,6 +12,7 @@ from vitrina.adapters.elastic.shadow import create_shadow, drop_shadow
 from vitrina.adapters.elastic.writer import IndexWriter
 from vitrina.adapters.job import Job, Step, StepResult, fetch
 from vitrina.domain.errors import ConfigError, FatalError
+from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Generation, IndexRepo
 
@@ -54,7 +55,9 @@ class Generations:
         if self.current.is_building:
             yield self._verify
             self.keeper.elastic.configure(self.current.index, self.shape.serving)
+            reach("before swap")
             self.keeper.serve(self.current)
+            reach("after swap")
             yield self._publish
         yield self._find_expired
         for generation in self.expired:
@@ -133,6 +136,7 @@ class Generations:
             number += 1
             yield partial(self._add, number, why)
             uuid = self.keeper.create(self.current, self.shape.body)
+            reach("index created")
         yield partial(self._created, uuid)
         self.is_new = True
 

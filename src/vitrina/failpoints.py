@@ -1,0 +1,32 @@
+"""Places where a test may have this process killed or stopped: `VITRINA_FAILPOINTS="after bulk=kill:3,…"`.
+
+`kill` and `stop` send the signal to this very process, the third time that it gets there if `:3` is added. Without
+the variable a place costs one look at an empty dictionary.
+"""
+
+import os
+import signal
+from itertools import count
+
+ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+
+def _parse(text: str) -> dict[str, tuple[signal.Signals, int]]:
+    points = {}
+    for item in filter(None, text.split(",")):
+        name, _, action = item.partition("=")
+        kind, _, nth = action.partition(":")
+        points[name.strip()] = (ACTIONS[kind], int(nth or 1))
+    return points
+
+
+POINTS = _parse(os.environ.get("VITRINA_FAILPOINTS", ""))
+_visits = {name: count(1) for name in POINTS}
+
+
+def reach(name: str) -> None:
+    """This place is reached."""
+    if name in POINTS:
+        action, nth = POINTS[name]
+        if next(_visits[name]) == nth:
+            os.kill(os.getpid(), action)

@@ -1,0 +1,63 @@
+"""A lab with an Elasticsearch: indexes read back whole, and compared with the query document by document."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from pydantic import SecretStr
+
+from tests.support import Lab
+from vitrina.domain.pipeline import Pipeline
+
+FILMS = "SELECT id AS film_id, title, rating, type, modified FROM content.film_work"
+
+
+@dataclass
+class Search:
+    """One test's part of the server: its indexes begin with `prefix`."""
+
+    lab: Lab
+    http: httpx.Client
+    prefix: str
+
+    def name(self, index: str = "films") -> str:
+        """Of an index of this test."""
+        return self.prefix + index
+
+    def add(self, index: str = "films", **config: Any) -> Pipeline:
+        """A pipeline that keeps it."""
+        values = {"name": index, "source_query": FILMS, "key": ["film_id"], "target_table": f"es:{self.name(index)}"}
+        return self.lab.add(**(values | config))
+
+    def documents(self, index: str = "films") -> dict[str, Any]:
+        """Everything that searches see, by id; numbers with all their digits."""
+        name = self.name(index)
+        self.http.post(f"/{name}/_refresh").raise_for_status()
+        answer = self.http.post(f"/{name}/_search", json={"size": 10_000}).raise_for_status()
+        hits = json.loads(answer.content, parse_float=str)["hits"]["hits"]
+        return {hit["_id"]: hit["_source"] for hit in hits}
+
+    def wanted(self, pipeline: Pipeline, id_: str = "film_id") -> dict[str, Any]:
+        """What the index should hold, by the query itself."""
+        self.lab.db.execute("SET timezone = 'UTC'")
+        rows = self.lab.sql(f"SELECT q.{id_}::text, row_to_json(q)::text FROM ({pipeline.source_query}) AS q")
+        return {key: json.loads(text, parse_float=str) for key, text in rows}
+
+    def indexes(self, index: str = "films") -> dict[str, Any]:
+        """The real indexes behind a name of ours, and those beside it."""
+        return dict(self.http.get(f"/{self.name(index)}*").raise_for_status().json())
+
+    def get(self, path: str) -> Any:
+        """A GET of anything."""
+        return self.http.get(path).raise_for_status().json()
+
+
+@contextmanager
+def open_search(lab: Lab, url: str, prefix: str, **settings: Any) -> Iterator[Search]:
+    """Let a lab write to this test's indexes."""
+    lab.configure(elasticsearch_url=SecretStr(url), allowed_es_indexes=[f"{prefix}*"], **settings)
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
+        yield Search(lab, http, prefix)
