@@ -5,11 +5,14 @@ differs is looked at a second time after a moment: changes that were on their wa
 """
 
 import time
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from psycopg import sql
 
+from vitrina.adapters.elastic.client import Elastic
+from vitrina.adapters.elastic.reconcile import IndexReconciliation
 from vitrina.adapters.filling import copy_across, write_rows
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.inquiry import Inquiry
@@ -30,7 +33,11 @@ KINDS = ("missing", "extra", "different")
 
 def reconcile(inquiry: Inquiry, params: dict[str, Any]) -> dict[str, Any]:
     """The report."""
-    return Reconciliation(inquiry, ReconcileParams.parse(params)).report()
+    wanted = ReconcileParams.parse(params)
+    if not is_index(inquiry.plan.target):
+        return Reconciliation(inquiry, wanted).report()
+    with closing(Elastic(inquiry.settings)) as elastic:
+        return IndexReconciliation(inquiry, wanted, elastic).report()
 
 
 @dataclass
@@ -83,8 +90,6 @@ class Reconciliation:
     def _mart(self) -> Mart:
         """As it is: in a transaction that can change nothing. Columns that it lacks are reported, not refused."""
         target = self.inquiry.plan.target
-        if is_index(target):
-            raise ConfigError(f"target {target!r}: no Elasticsearch writer is installed", "use a Postgres table")
         wanted = self.job.wanted
         unwritten = [c.name for c in wanted.columns if c.name not in wanted.key]
         with transaction(self.inquiry.conn, self.inquiry.reading, read_only=True) as conn:

@@ -10,6 +10,7 @@ from uuid import UUID
 import structlog
 
 from vitrina.adapters.connections import Connections
+from vitrina.adapters.elastic.tidying import tidy_indexes
 from vitrina.adapters.transformers import load_transforms
 from vitrina.domain.errors import ConfigError, DatabaseLost, VitrinaError
 from vitrina.meta.db import Connection, translated
@@ -109,6 +110,7 @@ class Runner:
             while not self.stopping.is_set():
                 if ticks % TIDY_EVERY == 0:
                     manager.tidy()
+                    tidy_indexes(conn, self.settings)
                 ticks += 1
                 manager.tick()
                 for wake in self._wakes:

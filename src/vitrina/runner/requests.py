@@ -10,6 +10,7 @@ import psycopg
 import structlog
 
 from vitrina.adapters.connections import Connections
+from vitrina.adapters.elastic.mirror import Mirrored
 from vitrina.adapters.inquiry import Inquiry
 from vitrina.adapters.planning import check_plan, vet_plan
 from vitrina.adapters.preview import preview
@@ -191,7 +192,7 @@ def _drop_scratch(claim: RequestClaim, inquiry: Inquiry) -> None:
         return
     try:
         with inquiry.scratch() as conn:
-            for table in (Stage(claim.id, ()), KeySegment(claim.id, ())):
+            for table in (Stage(claim.id, ()), KeySegment(claim.id, ()), Mirrored(claim.id, ())):
                 table.drop(conn)
     except VitrinaError as error:
         log.warning("scratch table kept", request=str(claim.id), reason=str(error))

@@ -68,7 +68,7 @@ class Delivery(Mode):
             self.senders: Senders[Parcel] = Senders(self.sender.send, self.threads)
             with closing(self.senders):
                 try:
-                    yield from self._deliver(self._doubted())
+                    yield from self._deliver(self._settle_doubts())
                     yield from self._deliver(self._mode_steps())
                     yield from self.settle()
                 except Intruder as error:
@@ -84,8 +84,6 @@ class Delivery(Mode):
 
     def _mode_steps(self) -> Iterator[Step]:
         job = self.job
-        if job.options.repair and not self.generations.is_new:
-            yield from Mirror(job, self.writer, self.elastic).steps()
         job.options = replace(job.options, rebuild=False, repair=self.generations.loads_all or job.options.repair)
         yield from self._make_mode(job).steps()
 
@@ -140,8 +138,14 @@ class Delivery(Mode):
 
     # ── what may not have arrived ────────────────────────────────────────────────────────────────────────────
 
-    def _doubted(self) -> Iterator[Step]:
-        """Documents that an earlier run wrote ahead and did not confirm: sent or deleted again, whichever is right."""
+    def _settle_doubts(self) -> Iterator[Step]:
+        """Documents that an earlier run wrote ahead and did not confirm: sent or deleted again, whichever is right.
+
+        A repair doubts everything, and looks at the index itself.
+        """
+        if self.job.options.repair and not self.generations.is_new:
+            yield from Mirror(self.job, self.writer, self.elastic).steps()
+            return
         if not self.generations.current.in_flight:
             return
         yield self._doubt

@@ -3,7 +3,7 @@
 Elasticsearch gives a document back as the very text that was sent, so its hash says whether it is still the same.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -24,30 +24,33 @@ COLUMNS = (Column(ID, "text"), Column(HASH, "bytea"), Column(VERSION, "bigint"))
 
 @dataclass(frozen=True)
 class Mirrored(Scratch):
-    """The documents of an index: id, hash of the source, version."""
+    """The documents of an index: id, hash of the source, and one thing more."""
 
     prefix = "m"
 
-    def add(self, conn: Connection, page: bytes) -> None:
-        """One page of a scan, taken apart by Postgres: a number stays the text it was."""
+    def add(self, conn: Connection, page: bytes, field: str | None) -> None:
+        """One page of a scan, taken apart by Postgres: a number stays the text it was.
+
+        The third column is a field's text, or the version.
+        """
         text = """
-            INSERT INTO {} ({}, {}, {})
-            SELECT h ->> '_id', sha256(convert_to((h -> '_source')::text, 'UTF8')), (h ->> '_version')::bigint
+            INSERT INTO {} ({}) SELECT h ->> '_id', sha256(convert_to((h -> '_source')::text, 'UTF8')), {}
             FROM json_array_elements($1::json #> '{{hits,hits}}') AS h"""
-        names = [sql.Identifier(name) for name in (ID, HASH, VERSION)]
-        execute(conn, sql.SQL(text).format(self.identifier, *names), [page.decode()])
+        names = sql.SQL(", ").join(c.identifier for c in self.columns)
+        one = sql.SQL("h #>> ARRAY['_source', {}]").format(field) if field else sql.SQL("(h ->> '_version')::bigint")
+        execute(conn, sql.SQL(text).format(self.identifier, names, one), [page.decode()])
 
 
-def mirror(conn: Connection, job: Job, pages: Iterable[bytes]) -> Mirrored:
-    """Every page, in a scratch table."""
-    mirrored = Mirrored(job.pipeline_id, COLUMNS)
+def mirror(
+    conn: Connection, mirrored: Mirrored, pages: Iterable[bytes], field: str | None, check: Callable[[], None]
+) -> None:
+    """Every page, into a scratch table."""
     mirrored.create(conn)
     for page in pages:
-        job.check()
-        mirrored.add(conn, page)
+        check()
+        mirrored.add(conn, page, field)
     mirrored.settle(conn)
     execute(conn, sql.SQL("CREATE INDEX ON {} ({})").format(mirrored.identifier, sql.Identifier(ID)))
-    return mirrored
 
 
 class Mirror:
@@ -66,7 +69,8 @@ class Mirror:
         generation = self.writer.generation
         assert generation is not None
         self.elastic.refresh(generation.index)
-        mirrored = mirror(conn, self.job, self.elastic.scan(generation.index))
+        mirrored = Mirrored(self.job.pipeline_id, COLUMNS)
+        mirror(conn, mirrored, self.elastic.scan(generation.index), None, self.job.check)
         mart, _ = self.writer.prepare(conn, self.job.wanted)
         statements = MirrorSql(self.writer.statements(mart), mirrored)
         seen = fetch(conn, statements.newest_version())["version"] or 0

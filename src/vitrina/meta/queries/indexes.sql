@@ -42,10 +42,18 @@ WHERE pipeline_id = %(pipeline_id)s AND generation <> %(generation)s AND state <
 UPDATE etl.etl_indexes SET state = 'live' WHERE pipeline_id = %(pipeline_id)s AND generation = %(generation)s
 
 -- name: expired
--- Retired longer ago than the grace, or never finished and given up.
+-- Retired longer ago than the grace, or never finished and given up; of one pipeline or of all.
 SELECT * FROM etl.etl_indexes
-WHERE pipeline_id = %(pipeline_id)s AND state = 'retired'
+WHERE (%(pipeline_id)s::uuid IS NULL OR pipeline_id = %(pipeline_id)s) AND state = 'retired'
   AND retired_at <= clock_timestamp() - make_interval(secs => %(grace)s)
+
+-- name: orphaned_shadows
+-- Shadows whose pipeline is gone.
+SELECT c.relname
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'etl_shadow'
+WHERE c.relkind = 'r' AND NOT EXISTS (
+    SELECT FROM etl.etl_indexes i
+    WHERE c.relname = 'd_' || replace(i.pipeline_id::text, '-', '') || '_' || i.generation)
 
 -- name: remove
 DELETE FROM etl.etl_indexes WHERE pipeline_id = %(pipeline_id)s AND generation = %(generation)s

@@ -106,8 +106,7 @@ class IndexRepo:
 
     def expired(self, grace: float) -> list[Generation]:
         """Those that may go."""
-        rows = fetch_all(self.conn, SQL["expired"], {"pipeline_id": self.pipeline_id, "grace": grace})
-        return [Generation.from_row(row) for row in rows]
+        return expired(self.conn, grace, self.pipeline_id)
 
     def remove(self, number: int) -> None:
         """Forget it."""
@@ -116,3 +115,14 @@ class IndexRepo:
     def _execute(self, query: str, number: int, **params: Any) -> None:
         with translated():
             self.conn.execute(SQL[query], {"pipeline_id": self.pipeline_id, "generation": number, **params})
+
+
+def expired(conn: Connection, grace: float, pipeline_id: UUID | None = None) -> list[Generation]:
+    """Generations that were retired longer ago than the grace, of one pipeline or of all."""
+    rows = fetch_all(conn, SQL["expired"], {"pipeline_id": pipeline_id, "grace": grace})
+    return [Generation.from_row(row) for row in rows]
+
+
+def orphaned_shadows(conn: Connection) -> list[str]:
+    """Tables of schema etl_shadow that belong to no pipeline any more."""
+    return [row["relname"] for row in fetch_all(conn, SQL["orphaned_shadows"])]

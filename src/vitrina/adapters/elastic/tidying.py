@@ -1,0 +1,35 @@
+"""Removing what no run comes back to: indexes that another has replaced, and shadows of deleted pipelines."""
+
+from contextlib import closing
+
+import structlog
+from psycopg import sql
+
+from vitrina.adapters.elastic.client import Elastic
+from vitrina.adapters.elastic.shadow import SCHEMA, drop_shadow
+from vitrina.domain.errors import VitrinaError
+from vitrina.meta.db import Connection, translated
+from vitrina.meta.repos.indexes import IndexRepo, expired, orphaned_shadows
+from vitrina.settings import Settings
+
+log = structlog.get_logger()
+
+
+def tidy_indexes(conn: Connection, settings: Settings) -> None:
+    """Whatever cannot be removed now is tried again by the next tidying."""
+    for name in orphaned_shadows(conn):
+        with translated():
+            conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(SCHEMA, name)))
+    retired = expired(conn, settings.es_grace_seconds)
+    if not retired or settings.elasticsearch_url is None:
+        return
+    try:
+        with closing(Elastic(settings)) as elastic:
+            for generation in retired:
+                elastic.delete(generation.index)
+                with translated(), conn.transaction():
+                    drop_shadow(conn, generation)
+                    IndexRepo(conn, generation.pipeline_id).remove(generation.number)
+                log.info("old index removed", index=generation.index)
+    except VitrinaError as error:
+        log.warning("old index kept", reason=str(error))
