@@ -5,17 +5,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from vitrina.adapters.elastic.client import BUSY, Answer, Elastic
-from vitrina.domain.errors import ConfigError, FatalError, RetryableError, VitrinaError
+from vitrina.adapters.elastic.client import BUSY, Answer, Elastic, Intruder
+from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.failpoints import reach
 
 FIRST_WAIT, LONGEST_WAIT, PATIENCE = 0.1, 5.0, 45.0  # seconds
 BLOCKED = "cluster_block_exception"  # a full disk, as a rule
+ID_BYTES = 512
 GONE = {"index_not_found_exception", "alias_not_found_exception"}
-
-
-class Intruder(VitrinaError):
-    """Something that only happens when another writes here: it may be our successor, so look at the lease first."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ class BulkSender:
         """What has to be sent again, and why."""
         if answer.status >= 300:
             return self._refused(shipment, answer)
-        results = [next(iter(item.values())) for item in answer.body.get("items", [])]
+        results = _results(answer)
         if len(results) != shipment.count:
             return shipment, f"an answer for {len(results):,} of {shipment.count:,} documents"
         failed = [(n, result) for n, result in enumerate(results) if _has_failed(result)]
@@ -96,6 +93,7 @@ class BulkSender:
             raise Intruder(f"the write alias {self.alias} is gone")
         if answer.status in (401, 403):
             raise ConfigError(f"Elasticsearch refused to write: {answer.reason}", "check its user and rights")
+        _refuse_ids(shipment)
         raise FatalError(f"Elasticsearch refused a bulk request: {answer.reason}")
 
     def _judge(self, failed: list[dict[str, object]]) -> None:
@@ -131,6 +129,25 @@ def split(body: bytes) -> list[bytes]:
 def _id(item: bytes) -> str:
     action = json.loads(item.split(b"\n", 1)[0])
     return str(next(iter(action.values()))["_id"])
+
+
+def _results(answer: Answer) -> list[dict[str, object]]:
+    """One for each item; fewer, or none, if the answer is not what Elasticsearch answers."""
+    items = answer.body.get("items", []) if isinstance(answer.body, dict) else []
+    results = [next(iter(item.values()), None) for item in items if isinstance(item, dict)]
+    return [result for result in results if isinstance(result, dict) and "status" in result]
+
+
+def _refuse_ids(shipment: Shipment) -> None:
+    """A ConfigError that names a key which is no `_id`; Elasticsearch refuses the whole request for it."""
+    for id_ in map(_id, split(shipment.body)):
+        size = len(id_.encode())
+        if not 0 < size <= ID_BYTES:
+            shown = id_ if size <= 60 else f"{id_[:60]}…"
+            raise ConfigError(
+                f"the key {shown!r} has {size:,} bytes as an _id, and Elasticsearch takes 1 to {ID_BYTES}",
+                "choose a shorter key, or hash it in the query",
+            )
 
 
 def _has_failed(result: dict[str, object]) -> bool:

@@ -8,13 +8,17 @@ from typing import Any
 
 import httpx
 
-from vitrina.domain.errors import ConfigError, FatalError, RetryableError
+from vitrina.domain.errors import ConfigError, FatalError, RetryableError, VitrinaError
 from vitrina.settings import Settings
 
 TIMEOUT = httpx.Timeout(60, connect=5)
 BUSY = {429, 502, 503, 504}  # trying again may cure it
 SCROLL_SIZE = 1_000
 KEEP_ALIVE = "5m"
+
+
+class Intruder(VitrinaError):
+    """Something that only happens when another writes here: it may be our successor, so look at the lease first."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +82,10 @@ class Elastic:
         answer = self._send("GET", f"/{name}?ignore_unavailable=true")
         return {} if answer.status == 404 else dict(self._ok(answer, f"look at {name}").body)
 
-    def move_aliases(self, actions: list[dict[str, Any]]) -> None:
-        """All of them or none."""
-        self._ok(self._send("POST", "/_aliases", json={"actions": actions}), "move an alias")
+    def move_aliases(self, actions: list[dict[str, Any]]) -> bool:
+        """All of them or none; whether all that they name was there."""
+        answer = self._send("POST", "/_aliases", json={"actions": actions})
+        return answer.status != 404 and bool(self._ok(answer, "move an alias"))
 
     def configure(self, index: str, settings: dict[str, Any]) -> None:
         """Change the settings of an open index."""
@@ -150,9 +155,11 @@ class Elastic:
             ) from error
 
     def _ok(self, answer: Answer, what: str) -> Answer:
-        if answer.status < 300:
+        if answer.status < 300 and isinstance(answer.body, dict):
             return answer
         said = f"Elasticsearch would not {what}: {answer.reason}"
+        if answer.status < 300:
+            raise RetryableError(f"{said} is no answer of Elasticsearch", "is ELASTICSEARCH_URL right?")
         if answer.status in BUSY:
             raise RetryableError(said)
         if answer.status in (401, 403):

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from vitrina.adapters.elastic.bulk import BulkSender, Intruder
-from vitrina.adapters.elastic.client import Elastic
+from vitrina.adapters.elastic.bulk import BulkSender
+from vitrina.adapters.elastic.client import Elastic, Intruder
 from vitrina.adapters.elastic.generations import Generations
 from vitrina.adapters.elastic.index import IndexKeeper
 from vitrina.adapters.elastic.mirror import Mirror
@@ -46,6 +46,8 @@ class Delivery(Mode):
     """A mode over an index. The mode itself knows of nothing but the shadow."""
 
     parcel: Parcel | None = None  # of the step that was just committed
+    senders: Senders[Parcel] | None = None
+    settling = True  # what was in doubt at the start is not all sent again yet
 
     def __init__(
         self, job: Job, writer: IndexWriter, make_mode: Callable[[Job], Mode], settings: Settings, epoch: int
@@ -63,24 +65,43 @@ class Delivery(Mode):
     def steps(self) -> Generator[Step, None, None]:
         """Get the index ready, settle what is in doubt, run the mode, and serve what was built."""
         with closing(self.elastic):
-            yield from self._keeping_position(self.generations.open())
-            self.sender = BulkSender(self.elastic, self.keeper.write_alias, lambda: self.writer.version, self.job.check)
-            self.senders: Senders[Parcel] = Senders(self.sender.send, self.threads)
-            with closing(self.senders):
-                try:
-                    yield from self._deliver(self._settle_doubts())
-                    yield from self._deliver(self._mode_steps())
-                    yield from self.settle()
-                except Intruder as error:
-                    yield self._look_at_lease
-                    raise self._intrusion(error) from error
-            yield from self._keeping_position(self.generations.close())
+            yield from self._alone(self._all_steps())
+
+    def _all_steps(self) -> Iterator[Step]:
+        yield from self._keeping_position(self.generations.open())
+        sender = BulkSender(self.elastic, self.keeper.write_alias, lambda: self.writer.version, self.job.check)
+        senders: Senders[Parcel] = Senders(sender.send, self.threads)
+        self.senders = senders
+        with closing(senders):
+            if self.generations.current.in_flight or self.job.options.repair:
+                yield from self._deliver(senders, self._settle_doubts())
+                yield from self._finish(senders)
+            self.settling = False
+            yield from self._deliver(senders, self._mode_steps())
+            yield from self._finish(senders)
+        yield from self._keeping_position(self.generations.close())
 
     def settle(self) -> Iterator[Step]:
-        """Wait for what is on its way, and confirm it: at the end, and when a run is interrupted between steps."""
-        self._ship()
-        self.senders.drain()
-        yield self._confirm_all
+        """A run is interrupted between steps: what is on its way arrives and is confirmed.
+
+        Not while documents of an earlier run are in doubt: they stay so, and the next run begins with them again.
+        """
+        if self.senders is not None:
+            yield from self._alone(self._finish(self.senders, confirm=not self.settling))
+
+    def _finish(self, senders: Senders[Parcel], *, confirm: bool = True) -> Iterator[Step]:
+        self._ship(senders)
+        senders.drain()
+        if confirm:
+            yield partial(self._confirm_all, senders.arrived())
+
+    def _alone(self, steps: Iterator[Step]) -> Iterator[Step]:
+        """Steps that end as soon as somebody else is seen to write here."""
+        try:
+            yield from steps
+        except Intruder as error:
+            yield self._look_at_lease
+            raise self._intrusion(error) from error
 
     def _mode_steps(self) -> Iterator[Step]:
         job = self.job
@@ -97,43 +118,53 @@ class Delivery(Mode):
 
     # ── one step after the other ─────────────────────────────────────────────────────────────────────────────
 
-    def _deliver(self, steps: Iterator[Step]) -> Iterator[Step]:
+    def _deliver(self, senders: Senders[Parcel], steps: Iterator[Step]) -> Iterator[Step]:
         for step in steps:
-            self.senders.wait_for_room()
-            yield partial(self._with_confirmation, step)
-            self._ship()
+            senders.wait_for_room()
+            yield partial(self._with_confirmation, step, senders.arrived())
+            self._ship(senders)
 
-    def _with_confirmation(self, step: Step, conn: Connection) -> StepResult:
+    def _with_confirmation(self, step: Step, parcels: list[Parcel], conn: Connection) -> StepResult:
         """Confirm what has arrived, then do the step; what it writes ahead counts once that has arrived too."""
-        arrived = self._confirm(conn, self.senders.arrived())
+        arrived = self._confirm(conn, parcels)
         reach("before shadow")
         self.writer.version = IndexRepo(conn, self.job.pipeline_id).advance(self._number, self.confirmed)
         result = step(conn)
         sent = Counts(written=result.counts.written, deleted=result.counts.deleted)
-        self.parcel = Parcel(self.writer.version, sent, result.position)
+        position = dict(result.position) if result.position else None  # as it is now: a mode goes on with its own
+        self.parcel = Parcel(self.writer.version, sent, position)
         counts = replace(result.counts, written=arrived.written, deleted=arrived.deleted)
         return replace(result, counts=counts, position=self.position)
 
-    def _ship(self) -> None:
-        """After the commit: send what the step wrote ahead; a step that wrote nothing has arrived with its turn."""
+    def _ship(self, senders: Senders[Parcel]) -> None:
+        """After the commit: send what the step wrote ahead; a step that wrote nothing has arrived with its turn.
+
+        A delete waits for all before it: a document sent again after its delete, to a server that has been restarted
+        meanwhile and so forgot the version of the delete, would rise from the dead.
+        """
         parcel, self.parcel = self.parcel, None
         if parcel is None:
             return
-        self.senders.submit(self.writer.take_outbox(), parcel)
+        if parcel.counts.deleted:
+            senders.drain()
+        senders.submit(self.writer.take_outbox(), parcel)
 
     def _confirm(self, conn: Connection, parcels: list[Parcel]) -> Counts:
+        """While older documents are in doubt no version is confirmed: theirs are below it, and would be forgotten."""
         total = NOTHING
         for parcel in parcels:
             total += parcel.counts
-            self.position, self.confirmed = parcel.position, parcel.version
-        if total.deleted:
+            self.position = parcel.position
+            self.confirmed = self.confirmed if self.settling else parcel.version
+        if total.deleted and not self.settling:
             execute(conn, self._statements(conn).bury(), [self.confirmed])
         return total
 
-    def _confirm_all(self, conn: Connection) -> StepResult:
+    def _confirm_all(self, parcels: list[Parcel], conn: Connection) -> StepResult:
         reach("before confirm")
-        arrived = self._confirm(conn, self.senders.arrived())
-        IndexRepo(conn, self.job.pipeline_id).confirm(self._number)
+        arrived = self._confirm(conn, parcels)
+        self.confirmed = IndexRepo(conn, self.job.pipeline_id).confirm(self._number)
+        execute(conn, self._statements(conn).bury(), [self.confirmed])
         return StepResult("confirmed", arrived, self.position)
 
     # ── what may not have arrived ────────────────────────────────────────────────────────────────────────────
@@ -141,17 +172,15 @@ class Delivery(Mode):
     def _settle_doubts(self) -> Iterator[Step]:
         """Documents that an earlier run wrote ahead and did not confirm: sent or deleted again, whichever is right.
 
-        A repair doubts everything, and looks at the index itself.
+        A repair doubts everything, and looks at the index itself first.
         """
         if self.job.options.repair and not self.generations.is_new:
             yield from Mirror(self.job, self.writer, self.elastic).steps()
-            return
         if not self.generations.current.in_flight:
             return
         yield self._doubt
-        if self.in_doubt:
-            for start, end in self.job.slices(0, self.in_doubt):
-                yield partial(self._send_again, start, end)
+        for start, end in self.job.slices(0, self.in_doubt):
+            yield partial(self._send_again, start, end)
 
     def _doubt(self, conn: Connection) -> StepResult:
         self.work = Work.prepare(self.job, conn)

@@ -1,6 +1,7 @@
 """Which index a run writes: the one that is served, or a new one beside it that takes its place when it is whole."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from psycopg import sql
 from vitrina.adapters.elastic.index import IndexKeeper
 from vitrina.adapters.elastic.shadow import create_shadow, drop_shadow
 from vitrina.adapters.elastic.writer import IndexWriter
+from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Job, Step, StepResult, fetch
 from vitrina.domain.errors import ConfigError, FatalError
 from vitrina.failpoints import reach
@@ -30,7 +32,7 @@ class Generations:
         self.shape = writer.shape
         self.current: Generation
         self.is_new = False
-        self.beside = False  # another one is served meanwhile
+        self.live: Generation | None = None  # is served meanwhile
 
     @property
     def loads_all(self) -> bool:
@@ -54,6 +56,9 @@ class Generations:
         """Serve what was built, and remove what has been retired for long enough."""
         if self.current.is_building:
             yield self._verify
+            if self.missing:
+                yield self._give_up
+                raise FatalError(self.missing, "keep others out of it, and run again")
             self.keeper.elastic.configure(self.current.index, self.shape.serving)
             reach("before swap")
             self.keeper.serve(self.current)
@@ -61,7 +66,7 @@ class Generations:
             yield self._publish
         yield self._find_expired
         for generation in self.expired:
-            self.keeper.elastic.delete(generation.index)
+            self.keeper.remove(generation)
             yield partial(self._forget, generation)
 
     # ── choosing ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -75,8 +80,7 @@ class Generations:
         served = self.keeper.behind_target()
         self._refuse_foreign(served)
         building = next((g for g in self.known if g.is_building), None)
-        live = next((g for g in self.known if g.state == "live"), None)
-        self.beside = live is not None
+        self.live = live = next((g for g in self.known if g.state == "live"), None)
         if building and not self._why_not(building):
             return building, ""
         if live is None:
@@ -116,7 +120,7 @@ class Generations:
     def _check_drift(self) -> None:
         """A new generation because of other columns needs somebody's word: `--rebuild`, or `on_drift: add`."""
         before, now = self.job.written_before, {c.name: c.type for c in self.shape.columns}
-        if not self.beside or self.job.options.rebuild or before in ({}, now):
+        if not self.live or self.job.options.rebuild or before in ({}, now):
             return
         added = sorted(set(now) - set(before))
         changed = sorted(name for name in before if now.get(name) != before[name])
@@ -158,18 +162,33 @@ class Generations:
     # ── serving ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _verify(self, conn: Connection) -> StepResult:
-        """Before anybody sees it: as many documents as there should be."""
+        """Before anybody sees it: as many documents as there should be, and not many fewer than are served now."""
         index = self.current.index
         self.keeper.elastic.refresh(index)
         found = self.keeper.elastic.count(index)
-        mart, _ = self.writer.prepare(conn, self.job.wanted)
-        expected = fetch(conn, self.writer.statements(mart).count_documents())["rows"]
-        if found != expected:
-            raise FatalError(
-                f"index {index} has {found:,} documents instead of {expected:,}; {self.keeper.target} was left alone",
-                "keep others out of it, and run again with --rebuild",
-            )
-        return StepResult("verified", fields={"documents": found})
+        work = Work.prepare(self.job, conn)
+        expected = self._guard_deletes(conn, work)
+        wrong = f"index {index} has {found:,} documents instead of {expected:,}; {self.keeper.target} was left alone"
+        self.missing = wrong if found != expected else ""
+        return StepResult("verified", fields={"documents": found, "expected": expected})
+
+    def _guard_deletes(self, conn: Connection, work: Work) -> int:
+        """What is served and would no longer be is a delete like any other; gives how many documents there will be."""
+        statements = self.writer.statements(work.mart)
+        expected: int = fetch(conn, statements.count_documents())["rows"]
+        if self.live is None:
+            return expected
+        served = self.writer.statements(replace(work.mart, table=self.live.shadow))
+        before = fetch(conn, served.count_documents())["rows"]
+        same_key = self.live.key == self.current.key
+        gone = fetch(conn, served.count_not_in(statements))["rows"] if same_key else max(0, before - expected)
+        work.guard_deletes(gone, before, expected, f"{self.keeper.target} still serves {self.live.index}")
+        return expected
+
+    def _give_up(self, conn: Connection) -> StepResult:
+        """Another run builds another one."""
+        IndexRepo(conn, self.job.pipeline_id).give_up_building()
+        return StepResult("index given up", fields={"index": self.current.index, "why": self.missing})
 
     def _publish(self, conn: Connection) -> StepResult:
         IndexRepo(conn, self.job.pipeline_id).publish(self.current.number)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from vitrina.adapters.elastic.client import Elastic
+from vitrina.adapters.elastic.client import Elastic, Intruder
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.meta.repos.indexes import Generation
 
@@ -71,7 +71,8 @@ class IndexKeeper:
         for index, found in self.elastic.get(f"{self._alias_prefix}*").items():
             older = [name for name in found["aliases"] if self._is_older(name)]
             actions += [{"remove": {"index": index, "alias": name, "must_exist": False}} for name in older]
-        self.elastic.move_aliases(actions)
+        if not self.elastic.move_aliases(actions):
+            raise RetryableError(f"index {generation.index} has gone while its write alias was moved")
 
     def _is_older(self, alias: str) -> bool:
         epoch = alias.removeprefix(self._alias_prefix)
@@ -87,7 +88,20 @@ class IndexKeeper:
                 actions.append({"remove_index": {"index": index}})
             elif self.target in found["aliases"]:
                 actions.append({"remove": {"index": index, "alias": self.target}})
-        self.elastic.move_aliases([*actions, {"add": {"index": generation.index, "alias": self.target}}])
+        actions.append({"add": {"index": generation.index, "alias": self.target}})
+        if not self.elastic.move_aliases([*self._while_ours(generation), *actions]):
+            raise Intruder(f"the write alias {self.write_alias} is gone")
+
+    def _while_ours(self, generation: Generation) -> list[dict[str, Any]]:
+        """A condition, as it were: who was stopped and taken over must not move the target back."""
+        ours = {"index": generation.index, "alias": self.write_alias}
+        return [{"remove": ours | {"must_exist": True}}, {"add": ours}]
+
+    def remove(self, generation: Generation) -> None:
+        """Delete its index, unless somebody has put another one in its place."""
+        found = self.elastic.get(generation.index).get(generation.index)
+        if found and (self.is_ours(found) or found["settings"]["index"]["uuid"] == generation.uuid):
+            self.elastic.delete(generation.index)
 
     def _refused(self, generation: Generation, status: int, reason: str) -> None:
         said = f"Elasticsearch would not create index {generation.index}: {reason}"

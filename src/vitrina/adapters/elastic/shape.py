@@ -16,14 +16,16 @@ from vitrina.sql.lists import builds_lists
 
 DOCUMENT = "vitrina_doc"
 COMMA = sql.SQL(", ")
-NAME_LIMIT = 512  # bytes of an _id
 # Canonical text of a key, for types whose equal values can be written in several ways.
 CANONICAL = {
     "numeric": "trim_scale({})::text",
-    "real": "({} + 0)::text",
+    "real": "({} + 0::real)::text",
     "double precision": "({} + 0)::text",
     "citext": "lower({}::text)",
+    "bytea": "encode({}, 'hex')",
 }
+# Types with equal values that have no such text: the same key would be two documents.
+LOOSE = {"interval", "jsonb", "numrange", "nummultirange"}
 OURS = ("refresh_interval", "number_of_replicas", "auto_expand_replicas")  # put off while an index is loaded
 
 
@@ -42,6 +44,7 @@ class Shape:
         """From what the query (or the last transform) gives, and what the pipeline says about it."""
         names = [c.name for c in columns]
         _check_names(names, plan)
+        _check_key(columns, plan)
         lists = builds_lists(plan.select)
         derived = {c.name: _field(c, plan.key, lists) for c in columns}
         settings = plan.settings.get("index", {}) | {k: v for k, v in plan.settings.items() if k != "index"}
@@ -76,16 +79,12 @@ class Shape:
 
     def select(self, select: str) -> str:
         """The user's SELECT, each row with its document: built where the data is, as the reader."""
-        kept = [sql.SQL("d.{}").format(c.identifier) for c in self.read_columns[:-1]]
-        text = "SELECT {}, row_to_json(d)::text AS {} FROM ({}) AS d"
-        inner = self._fields(sql.SQL("(\n{}\n)").format(sql.SQL(select)))
-        return sql.SQL(text).format(COMMA.join(kept), sql.Identifier(DOCUMENT), inner).as_string(None)
+        kept = [c.name for c in self.read_columns[:-1]]
+        return self._with_documents(kept, sql.SQL("(\n{}\n)").format(sql.SQL(select))).as_string(None)
 
     def documents(self, rows: sql.Composable) -> sql.Composed:
         """The same over rows that are here already: staged, after transforms."""
-        key = [sql.SQL("d.{}").format(sql.Identifier(name)) for name in self.key]
-        text = "(SELECT {}, row_to_json(d)::text AS {} FROM ({}) AS d)"
-        return sql.SQL(text).format(COMMA.join(key), sql.Identifier(DOCUMENT), self._fields(rows))
+        return sql.SQL("({})").format(self._with_documents(self.key, rows))
 
     def id_of(self, alias: str) -> sql.Composed:
         """The `_id` of a row: its key as text; the parts of a composite one escaped and joined by `|`."""
@@ -97,17 +96,19 @@ class Shape:
 
     def _key_text(self, alias: str, name: str) -> sql.Composed:
         column = sql.SQL("{}.{}").format(sql.SQL(alias), sql.Identifier(name))
-        element = FieldType.of(next(c.type for c in self.columns if c.name == name)).element
-        return sql.SQL(CANONICAL.get(element, "{}::text")).format(column)
+        kind = FieldType.of(next(c.type for c in self.columns if c.name == name))
+        return sql.SQL(CANONICAL.get(kind.element, "{}::text")).format(column)
 
-    def _fields(self, rows: sql.Composable) -> sql.Composed:
-        fields = [sql.SQL("{} AS {}").format(self._value(c), c.identifier) for c in self.columns]
-        return sql.SQL("SELECT {} FROM {} AS q").format(COMMA.join(fields), rows)
+    def _with_documents(self, kept: Sequence[str], rows: sql.Composable) -> sql.Composed:
+        """Keys and cursors as they are, because rows are found by them, and beside them the document."""
+        fields = [sql.SQL("{} AS {}").format(_value(c), c.identifier) for c in self.columns]
+        text = "SELECT {}, (SELECT row_to_json(d)::text FROM (SELECT {}) AS d) AS {} FROM {} AS q"
+        names = COMMA.join(sql.SQL("q.{}").format(sql.Identifier(name)) for name in kept)
+        return sql.SQL(text).format(names, COMMA.join(fields), sql.Identifier(DOCUMENT), rows)
 
-    def _value(self, column: Column) -> sql.Composable:
-        """Keys and cursors stay as they are: rows are found by them."""
-        value = sql.SQL("q.{}").format(column.identifier)
-        return value if column.name in {*self.key, *self.cursor} else FieldType.of(column.type).value(value)
+
+def _value(column: Column) -> sql.Composable:
+    return FieldType.of(column.type).value(sql.SQL("q.{}").format(column.identifier))
 
 
 def _field(column: Column, key: Sequence[str], lists: frozenset[str]) -> dict[str, Any]:
@@ -115,6 +116,19 @@ def _field(column: Column, key: Sequence[str], lists: frozenset[str]) -> dict[st
     if mapping == TEXT and column.name in key:
         return KEYWORD
     return NESTED if mapping.get("type") == "object" and column.name in lists else mapping
+
+
+def _check_key(columns: Sequence[Column], plan: Plan) -> None:
+    if not plan.key:
+        raise ConfigError("the pipeline names no key", "set key: [column, …]; it becomes the _id of a document")
+    for column in columns:
+        kind = FieldType.of(column.type)
+        loose = kind.element in LOOSE or (kind.is_array and kind.element in CANONICAL)
+        if column.name in plan.key and loose:
+            raise ConfigError(
+                f"key column {column.name} is of type {column.type}, in which one value can be written in several ways",
+                f"cast it in the query: CAST({column.name} AS text)",
+            )
 
 
 def _check_names(names: Sequence[str], plan: Plan) -> None:

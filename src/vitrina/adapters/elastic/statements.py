@@ -121,6 +121,16 @@ class ShadowSql(MartSql):
         text = "SELECT count(*) AS rows FROM {} WHERE {} IS NOT NULL"
         return sql.SQL(text).format(self.mart.identifier, sql.Identifier(HASH))
 
+    def count_not_in(self, other: "ShadowSql") -> sql.Composed:
+        """How many documents have an id that another shadow of the same key does not have."""
+        text = """SELECT count(*) AS rows FROM {} AS m LEFT JOIN {} AS o ON {} = {} AND o.{} IS NOT NULL
+                  WHERE m.{} IS NOT NULL AND o.{} IS NULL"""
+        hash_ = sql.Identifier(HASH)
+        ids = (self.shape.id_of("m"), other.shape.id_of("o"))
+        return sql.SQL(text).format(
+            self.mart.identifier, other.mart.identifier, *ids, hash_, hash_, sql.Identifier(VERSION)
+        )
+
     # ── pieces ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def documents(self, scope: sql.Composable) -> sql.Composable:

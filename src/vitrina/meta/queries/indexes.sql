@@ -22,6 +22,7 @@ RETURNING last_version
 -- Everything has arrived.
 UPDATE etl.etl_indexes SET confirmed = last_version
 WHERE pipeline_id = %(pipeline_id)s AND generation = %(generation)s
+RETURNING confirmed
 
 -- name: raise_version
 -- Somebody else's version was seen in the index: ours go above it.

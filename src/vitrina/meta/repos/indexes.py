@@ -91,9 +91,11 @@ class IndexRepo:
         assert row is not None
         return int(row["last_version"])
 
-    def confirm(self, number: int) -> None:
-        """Everything has arrived."""
-        self._execute("confirm", number)
+    def confirm(self, number: int) -> int:
+        """Everything has arrived; up to this version."""
+        row = fetch_one(self.conn, SQL["confirm"], {"pipeline_id": self.pipeline_id, "generation": number})
+        assert row is not None
+        return int(row["confirmed"])
 
     def raise_version(self, number: int, seen: int) -> None:
         """Go above a version that was seen in the index."""
