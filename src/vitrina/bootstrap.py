@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from vitrina.adapters.connections import Connections
 from vitrina.adapters.transformers import load_transforms
 from vitrina.control.plane import ControlPlane
+from vitrina.elastic import embedded_elasticsearch, find_server
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta import migrate, roles
 from vitrina.meta.db import connect
@@ -45,6 +46,25 @@ def open_warehouse(settings: Settings) -> Warehouse:
     return Warehouse(url, url, server)
 
 
+def find_search(settings: Settings) -> Settings:
+    """The settings with an Elasticsearch: the configured one, or the embedded one, started."""
+    server = find_server(settings)
+    return _with_search(settings, server.url) if server.embedded else settings
+
+
+def running_search(settings: Settings) -> Settings:
+    """The settings, with the embedded Elasticsearch where it runs and no other is named."""
+    server = embedded_elasticsearch(settings)
+    return settings if settings.elasticsearch_url or not server.is_running() else _with_search(settings, server.url)
+
+
+def _with_search(settings: Settings, url: str) -> Settings:
+    """A server of our own has no index of anybody else's to protect: unless told otherwise, all names are allowed."""
+    told = "allowed_es_indexes" in settings.model_fields_set
+    allowed = settings.allowed_es_indexes if told else ["*"]
+    return settings.model_copy(update={"elasticsearch_url": SecretStr(url), "allowed_es_indexes": allowed})
+
+
 def set_up(warehouse: Warehouse, settings: Settings) -> roles.RoleReport:
     """Migrations and roles: everything a fresh database needs."""
     migrate.upgrade(warehouse.direct)
@@ -62,7 +82,7 @@ def connections(warehouse: Warehouse, settings: Settings) -> Connections:
         reader=_as_role(warehouse, settings.reader_url, roles.READER),
         listen=_as_role(warehouse, settings.direct_url or settings.runner_url, roles.RUNNER),
         sources={name: url.get_secret_value() for name, url in settings.sources.items()},
-        settings=settings,
+        settings=running_search(settings),
     )
 
 

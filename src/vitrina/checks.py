@@ -1,13 +1,21 @@
 """Is a mart equal to its query? Asked by the demo and the benchmark; apart from the engine, so that it can disagree."""
 
+import json
+from hashlib import sha256
+from typing import Any
+
 from psycopg import sql
 
+from vitrina.adapters.elastic.client import Elastic
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.transformers import resolve_transformer
 from vitrina.adapters.writers.converge import QueryText
 from vitrina.domain.pipeline import Plan
+from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.sql.describe import Column
 from vitrina.transforms import Row
+
+ROWS_AT_ONCE = 10_000
 
 
 def count_differences(reader: PostgresReader, plan: Plan) -> int:
@@ -16,6 +24,26 @@ def count_differences(reader: PostgresReader, plan: Plan) -> int:
     if plan.transforms:
         return _compare_rows(reader, plan, columns)
     return _compare_images(reader, plan, columns)
+
+
+def count_different_documents(reader: PostgresReader, plan: Plan, elastic: Elastic) -> int:
+    """Documents that are in the index or in the query and not in both: by id and by every value, digit for digit."""
+    index = plan.target.removeprefix(ES_TARGET_PREFIX)
+    elastic.refresh(index)
+    pages = (json.loads(page, parse_float=str)["hits"]["hits"] for page in elastic.scan(index))
+    found = {_document(hit["_id"], hit["_source"]) for hits in pages for hit in hits}
+    id_ = sql.SQL(" || '|' || ").join(sql.SQL("q.{}::text").format(sql.Identifier(name)) for name in plan.key)
+    text = sql.SQL("SELECT {} AS id, row_to_json(q)::text AS document FROM (\n{}\n) AS q WHERE $1::text[] = '{{}}'")
+    wanted = {
+        _document(row["id"], json.loads(row["document"], parse_float=str))
+        for rows in reader.batches(text.format(id_, sql.SQL(plan.select)), ROWS_AT_ONCE)
+        for row in rows
+    }
+    return len(found ^ wanted)
+
+
+def _document(id_: str, source: dict[str, Any]) -> bytes:
+    return sha256(json.dumps([id_, source], sort_keys=True).encode()).digest()
 
 
 def _compare_images(reader: PostgresReader, plan: Plan, columns: list[Column]) -> int:
@@ -36,7 +64,7 @@ def _compare_rows(reader: PostgresReader, plan: Plan, columns: list[Column]) -> 
     names = sql.SQL(", ").join(c.identifier for c in transformer.columns)
     mart = reader.fetch(sql.SQL("SELECT {} FROM {}").format(names, sql.Identifier(*plan.target.split("."))))
     query = QueryText(plan.select, tuple(columns), plan.key).by_range(lower=False, upper=False)
-    expected = [row for rows in reader.batches(query, 10_000) for row in transformer.apply(rows)]
+    expected = [row for rows in reader.batches(query, ROWS_AT_ONCE) for row in transformer.apply(rows)]
     return len(_images(mart) ^ _images(expected))
 
 

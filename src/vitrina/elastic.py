@@ -124,6 +124,11 @@ class EmbeddedElasticsearch(ServerDirectory):
         with explained(self.directory):
             return self._server_pid() is not None
 
+    def exists(self) -> bool:
+        """Whether a server was ever started here."""
+        with explained(self.directory):
+            return self._read("port") is not None
+
     @property
     def url(self) -> str:
         """Where the server listens, or listened before it was stopped."""
@@ -132,6 +137,11 @@ class EmbeddedElasticsearch(ServerDirectory):
         if port is None:
             raise ConfigError(f"there is no Elasticsearch in {self.directory} yet", "start it first")
         return f"http://{ADDRESS}:{port}"
+
+    @property
+    def logs(self) -> list[Path]:
+        """What the server says, and what it said while starting."""
+        return [self._home / "logs" / f"{SETTINGS['cluster.name']}.log", self._home / "log"]
 
     def _end(self, how: signal.Signals) -> None:
         if self.directory.exists():

@@ -47,9 +47,9 @@ def read_pipelines(path: Path) -> list[Pipeline]:
     return [document.parse() for document in read_documents(path)]
 
 
-def demo_pipelines() -> list[Pipeline]:
-    """The demo's own."""
-    return read_pipelines(Path(str(files("vitrina") / "demo" / "pipelines")))
+def demo_pipelines(folder: str = "pipelines") -> list[Pipeline]:
+    """The demo's own: to tables, or those in `indexes` to indexes of Elasticsearch."""
+    return read_pipelines(Path(str(files("vitrina") / "demo" / folder)))
 
 
 def dump_pipeline(config: dict[str, Any]) -> str:

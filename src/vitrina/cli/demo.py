@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Thread
 from typing import Annotated, Any
 
@@ -12,11 +12,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from vitrina import bootstrap
 from vitrina.adapters.connections import Connections
-from vitrina.checks import count_differences
+from vitrina.adapters.elastic.client import Elastic
+from vitrina.checks import count_differences, count_different_documents
 from vitrina.cli.output import console, program, say, say_table
 from vitrina.demo.data import load_cinema
-from vitrina.domain.errors import FatalError
-from vitrina.domain.pipeline import Pipeline, resolve
+from vitrina.demo.search import INDEXES, search_films
+from vitrina.domain.errors import FatalError, VitrinaError
+from vitrina.domain.pipeline import Pipeline, Plan, resolve
+from vitrina.domain.policy import is_index
+from vitrina.elastic import embedded_elasticsearch
 from vitrina.files import demo_pipelines
 from vitrina.log import configure_logging
 from vitrina.meta.db import Connection, connect
@@ -33,35 +37,60 @@ COUNTS = ("read", "written", "deleted", "unchanged")
 def demo(
     films: Annotated[int, typer.Option(min=24, help="How many films.")] = 2_000,
     ratings: Annotated[int, typer.Option(min=0, help="How many ratings.")] = 50_000,
+    search: Annotated[
+        bool, typer.Option("--search/--no-search", help="Fill an Elasticsearch too, if one is to be had.")
+    ] = True,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show the runner's log too.")] = False,
 ) -> None:
     """Load a cinema, run its pipelines, and check every mart against its query."""
     settings = Settings()
     configure_logging(settings.log_format, logging.INFO if verbose else logging.ERROR)
-    with _warehouse(settings) as warehouse, connect(warehouse.owner, "demo") as conn:
+    with _servers(settings) as warehouse, connect(warehouse.owner, "demo") as conn:
         _prepare(conn, warehouse, settings, films, ratings)
-        connections = bootstrap.connections(warehouse, settings)
-        pipelines = demo_pipelines()
+        found = _find_search(settings) if search else None
+        connections = bootstrap.connections(warehouse, found or settings)
+        pipelines = demo_pipelines() + (demo_pipelines("indexes") if found else [])
         _store(conn, pipelines)
         with _runner(connections):
             runs = _run_all(conn, pipelines)
         equal = _show(connections, pipelines, runs)
         _show_sample(conn)
+        if found and equal:
+            _show_search(found)
     if not equal:
         raise FatalError("a mart differs from its query")
 
 
 @contextmanager
-def _warehouse(settings: Settings) -> Iterator[bootstrap.Warehouse]:
-    """Started for the demo and stopped after it, unless it was running before."""
-    was_running = settings.database_url is not None or bootstrap.embedded_server(settings).is_running()
-    warehouse = bootstrap.open_warehouse(settings)
+def _servers(settings: Settings) -> Iterator[bootstrap.Warehouse]:
+    """What is started for the demo is stopped after it; what was running before goes on."""
+    postgres, elastic = bootstrap.embedded_server(settings), embedded_elasticsearch(settings)
+    ours = [server for server in (elastic, postgres) if not server.is_running()]
     try:
-        yield warehouse
+        yield bootstrap.open_warehouse(settings)
     finally:
-        if warehouse.embedded and not was_running:
-            warehouse.embedded.stop()
-            say(f"\nPostgres is stopped. Next: {program()} up starts it with the API and a runner.")
+        stopped = [server for server in ours if server.is_running()]
+        for server in stopped:
+            server.stop()
+        if stopped:
+            option = " --search" if elastic in stopped else ""
+            names = " and ".join(server.server for server in reversed(stopped))
+            said = f"{names} {'are' if option else 'is'} stopped. Next: {program()} up{option}"
+            say(f"\n{said} starts {'them' if option else 'it'} with the API and a runner.")
+
+
+def _find_search(settings: Settings) -> Settings | None:
+    """How to reach an Elasticsearch for the demo; None, and what is missing in a line, if there is none to be had."""
+    try:
+        if not settings.elasticsearch_url and not embedded_elasticsearch(settings).is_running():
+            say("starting Elasticsearch; the first time it is fetched, about 100 MB …")
+        found = bootstrap.find_search(settings)
+        with closing(Elastic(found)) as elastic:
+            say(f"Elasticsearch {elastic.version()}, {'as configured' if settings.elasticsearch_url else 'embedded'}")
+    except VitrinaError as error:
+        say("without Elasticsearch: " + " ".join(str(error).split()))
+        return None
+    return found.model_copy(update={"allowed_es_indexes": [*found.allowed_es_indexes, *INDEXES]})
 
 
 def _prepare(conn: Connection, warehouse: bootstrap.Warehouse, settings: Settings, films: int, ratings: int) -> None:
@@ -137,8 +166,7 @@ def _show(connections: Connections, pipelines: list[Pipeline], runs: dict[str, d
     rows, all_equal = [], True
     for pipeline in pipelines:
         run, plan = runs[pipeline.name], resolve(pipeline)
-        with connections.resolve_reader(plan.source) as reader:
-            different = count_differences(reader, plan) if run["status"] == "SUCCESS" else None
+        different = _differences(connections, plan) if run["status"] == "SUCCESS" else None
         all_equal &= different == 0
         verdict = {0: "yes", None: f"{run['status']}: {run['error']}"}.get(different, f"NO: {different} rows differ")
         took = (run["finished_at"] - run["started_at"]).total_seconds() * 1000
@@ -146,10 +174,18 @@ def _show(connections: Connections, pipelines: list[Pipeline], runs: dict[str, d
         rows.append([pipeline.name, plan.target, *counts, round(took), verdict])
     say()
     say_table(["pipeline", "target", *COUNTS, "ms", "equal"], rows, (*COUNTS, "ms"))
-    say("\nequal: compared with its query, row for row, after the run")
+    say("\nequal: compared with its query after the run, row for row, an index document for document")
     if all_equal and not any(run["rows_written"] or run["rows_deleted"] for run in runs.values()):
         say("nothing had changed, and nothing was rewritten")
     return all_equal
+
+
+def _differences(connections: Connections, plan: Plan) -> int:
+    with connections.resolve_reader(plan.source) as reader:
+        if not is_index(plan.target):
+            return count_differences(reader, plan)
+        with closing(Elastic(connections.settings)) as elastic:
+            return count_different_documents(reader, plan, elastic)
 
 
 def _show_sample(conn: Connection) -> None:
@@ -157,3 +193,10 @@ def _show_sample(conn: Connection) -> None:
     rows = conn.execute("SELECT film_id, title, rating FROM analytics.film_dim ORDER BY title LIMIT 5")
     say("\nanalytics.film_dim, the first by title:\n")
     say_table(columns, [[row[name] for name in columns] for row in rows])
+
+
+def _show_search(settings: Settings) -> None:
+    with closing(Elastic(settings)) as elastic:
+        total, films = search_films(elastic, "star wars")
+    say(f'\nes:film_dim, searched for "star wars": {total:,} films, the best first:\n')
+    say_table(["score", "title", "year", "rating", "genres", "director"], films, ("score",))

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Literal
 
@@ -13,11 +14,13 @@ from rich.text import Text
 
 from vitrina import __version__, bootstrap
 from vitrina.adapters.connections import Connections
+from vitrina.adapters.elastic.client import Elastic
 from vitrina.adapters.transformers import load_transforms
 from vitrina.cli.output import STYLES, Format, Output, say_beside, say_json
 from vitrina.cli.processes import Background
 from vitrina.client import Client, ClientError, find_token, find_url, is_alive
 from vitrina.domain.errors import VitrinaError
+from vitrina.elastic import embedded_elasticsearch, find_server
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta import roles
 from vitrina.meta.db import Connection, connect, translated
@@ -27,7 +30,9 @@ from vitrina.transforms import REGISTRY
 
 LOW_DISK, FULL_DISK = 5_000_000_000, 500_000_000  # bytes
 VERSIONS = range(15, 19)
+SEARCH_VERSIONS = ("8", "9")
 UP = "vitrina up"
+UP_SEARCH = "vitrina up --search (after vitrina down, if the stack runs)"
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,13 @@ def doctor(output: Output = Format.text) -> None:
 
 def examine(settings: Settings) -> Checks:
     """All checks; one that breaks is a fail of its own and hides no other."""
-    for about, check in (("machine", _machine), ("transforms", _transforms), ("Postgres", _warehouse), ("API", _api)):
+    for about, check in (
+        ("machine", _machine),
+        ("transforms", _transforms),
+        ("Postgres", _warehouse),
+        ("Elasticsearch", _elasticsearch),
+        ("API", _api),
+    ):
         yield from _guarded(about, check, settings)
 
 
@@ -250,6 +261,42 @@ def _source(name: str, url: str) -> Checks:
         yield Check("ok", f"source {name}", "answers")
     except VitrinaError as error:
         yield Check("fail", f"source {name}", error.message, error.remedy or f"correct VITRINA_SOURCES__{name.upper()}")
+
+
+# ── Elasticsearch ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _elasticsearch(settings: Settings) -> Checks:
+    """Only pipelines to es: need it, so that none at all is well too."""
+    found = bootstrap.running_search(settings)
+    if found.elasticsearch_url:
+        yield from _search_server(found)
+        yield _indexes(found)
+    elif embedded_elasticsearch(settings).exists():
+        yield Check("warn", "Elasticsearch", "the embedded one is not running: pipelines to es: would fail", UP_SEARCH)
+    else:
+        yield Check("ok", "Elasticsearch", f"none, for no pipeline to es:; ELASTICSEARCH_URL names one, or {UP_SEARCH}")
+
+
+def _search_server(settings: Settings) -> Checks:
+    """Whether it answers, and how it is."""
+    with closing(Elastic(settings)) as elastic:
+        health, version = elastic.health().body["status"], elastic.version()
+    said = f"version {version} at {find_server(settings).url}, health {health}"
+    if health == "red":
+        yield Check("fail", "Elasticsearch", said, "some index has lost a primary shard: GET _cluster/health/INDEX")
+    elif version.split(".")[0] not in SEARCH_VERSIONS:
+        yield Check("warn", "Elasticsearch", f"{said}: not one that Vitrina is tested with", "use Elasticsearch 8 or 9")
+    else:
+        yield Check("ok", "Elasticsearch", said)
+
+
+def _indexes(settings: Settings) -> Check:
+    allowed = ", ".join(settings.allowed_es_indexes)
+    if allowed:
+        return Check("ok", "indexes", f"allowed: {allowed}")
+    remedy = "name them in VITRINA_ALLOWED_ES_INDEXES, e.g. film_*"
+    return Check("warn", "indexes", "none is allowed: pipelines to es: are refused", remedy)
 
 
 # ── the API and the runners ──────────────────────────────────────────────────────────────────────────────────

@@ -5,7 +5,6 @@ import secrets
 import shutil
 import subprocess
 import time
-from pathlib import Path
 from typing import Annotated
 
 import httpx
@@ -19,6 +18,7 @@ from vitrina.cli.processes import Background, all_of
 from vitrina.client import is_local
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.lifecycle import Status
+from vitrina.elastic import EmbeddedElasticsearch, embedded_elasticsearch
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.log import configure_logging
 from vitrina.meta import roles as meta_roles
@@ -91,9 +91,14 @@ def up(
     postgres_port: Annotated[
         int | None, typer.Option(help="Let the embedded Postgres listen on this port of 127.0.0.1 too.")
     ] = None,
+    search: Annotated[
+        bool, typer.Option("--search", help="Start an embedded Elasticsearch too, unless ELASTICSEARCH_URL names one.")
+    ] = False,
 ) -> None:
     """Start Postgres, migrate, and start the API and runners in the background; return when the API answers."""
     settings = Settings()
+    if search:
+        _start_search(settings)
     if postgres_port is not None and not settings.database_url:
         EmbeddedPostgres(settings.home / "postgres", port=postgres_port).start()
     warehouse = bootstrap.open_warehouse(settings)
@@ -102,6 +107,7 @@ def up(
     address = _start_api(settings, port)
     for number in range(1, runners + 1):
         Background(settings.home, f"runner-{number}").start("runner")
+    _say_search(settings)
     say(f"up: {address}/docs, the token is in {settings.home / 'token'}")
     say("next: " + ", ".join(f"{program()} {command}" for command in ("list", "logs", "psql", "down")))
 
@@ -109,12 +115,11 @@ def up(
 def down(
     purge: Annotated[bool, typer.Option("--purge", help="Delete the data too.")] = False,
 ) -> None:
-    """Stop the API and the runners, each after its current batch, then Postgres."""
+    """Stop the API and the runners, each after its current batch, then Postgres and Elasticsearch."""
     settings = Settings()
     for process in all_of(settings.home):
         process.stop()
-    if not settings.database_url:
-        server = bootstrap.embedded_server(settings)
+    for server in _servers(settings):
         server.purge() if purge else server.stop()
     if purge:
         shutil.rmtree(settings.home / "logs", ignore_errors=True)
@@ -127,10 +132,10 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more is written.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", help="How many of each.")] = 40,
 ) -> None:
-    """What Postgres, the API and the runners in the background say."""
+    """What Postgres, Elasticsearch, the API and the runners in the background say."""
     settings = Settings()
-    files = [str(f) for f in (*sorted((settings.home / "logs").glob("*.log")), settings.home / "postgres" / "log")]
-    there = [f for f in files if Path(f).exists()]
+    servers = [settings.home / "postgres" / "log", *embedded_elasticsearch(settings).logs]
+    there = [str(file) for file in (*sorted((settings.home / "logs").glob("*.log")), *servers) if file.exists()]
     if not there:
         raise ConfigError(f"there are no logs in {settings.home}", "start the stack with: vitrina up")
     subprocess.run(["tail", "-n", str(lines), *(["-F"] if follow else []), *there], check=False)
@@ -169,6 +174,31 @@ def _run_just(worker: Runner, which: str) -> None:
     say(f"{stored.name}: {status}")
     if status != Status.IDLE:  # failed, paused, or we were stopped by a signal
         raise typer.Exit(1)
+
+
+def _servers(settings: Settings) -> list[EmbeddedElasticsearch | EmbeddedPostgres]:
+    """Those in `$VITRINA_HOME`, in the order in which they are stopped."""
+    elastic = embedded_elasticsearch(settings)
+    return [elastic] if settings.database_url else [elastic, bootstrap.embedded_server(settings)]
+
+
+def _start_search(settings: Settings) -> None:
+    """Before the processes that are to know of it: they look for it once, when they start."""
+    server = embedded_elasticsearch(settings)
+    if settings.elasticsearch_url or server.is_running():
+        return
+    if any(process.pid for process in all_of(settings.home)):
+        raise ConfigError("the stack is up already, without Elasticsearch", "vitrina down, then vitrina up --search")
+    say("starting Elasticsearch; the first time it is fetched, about 100 MB …")
+    server.start()
+
+
+def _say_search(settings: Settings) -> None:
+    found, server = bootstrap.running_search(settings), embedded_elasticsearch(settings)
+    if found is not settings:
+        say(f"Elasticsearch: {server.url}, for the indexes {', '.join(found.allowed_es_indexes) or '(none)'}")
+    elif not settings.elasticsearch_url and server.exists():
+        say(f"Elasticsearch is not running: {program()} down, then {program()} up --search")
 
 
 def _show_report(report: meta_roles.RoleReport) -> None:

@@ -67,6 +67,19 @@ class Elastic:
         """Whether it answers, and how the cluster is."""
         return self._ok(self._send("GET", "/_cluster/health"), "look at its health")
 
+    def version(self) -> str:
+        """Of the server, by its greeting; a build without one says it with its nodes."""
+        greeting = self._send("GET", "/")
+        if greeting.status == 200:
+            return str(greeting.body["version"]["number"])
+        path = "/_nodes/_local?filter_path=nodes.*.version"
+        nodes = self._ok(self._send("GET", path), "tell its version").body["nodes"]
+        return str(next(iter(nodes.values()))["version"])
+
+    def search(self, index: str, query: dict[str, Any]) -> dict[str, Any]:
+        """The hits of a search."""
+        return dict(self._ok(self._send("POST", f"/{index}/_search", json=query), f"search {index}").body["hits"])
+
     def create(self, index: str, body: dict[str, Any]) -> Answer:
         """Create an index; 400 if there is one of that name or the body is wrong."""
         return self._send("PUT", f"/{index}", json=body)
@@ -107,7 +120,7 @@ class Elastic:
 
     def sources(self, index: str, ids: list[str]) -> bytes:
         """The documents themselves, as they were answered."""
-        return self._raw("POST", f"/{index}/_mget?filter_path=docs._id,docs._source", {"ids": ids})
+        return self._raw("POST", f"/{index}/_mget", {"ids": ids})
 
     def scan(self, index: str) -> Iterator[bytes]:
         """Every document of one moment, page by page, as they were answered: no number passes through a float."""
@@ -124,7 +137,7 @@ class Elastic:
                 }
                 if after is not None:
                     query["search_after"] = after
-                page = self._raw("POST", "/_search?filter_path=pit_id,hits.hits", query)
+                page = self._raw("POST", "/_search", query)  # a filter_path would rewrite documents: 5.50 as 5.5
                 answer = json.loads(page)
                 hits = answer.get("hits", {}).get("hits", [])
                 if not hits:
