@@ -33,6 +33,9 @@ class Settings(BaseSettings):
     reader_url: SecretStr | None = None
     api_role_url: SecretStr | None = None
     sources: dict[str, SecretStr] = {}  # VITRINA_SOURCES__NAME=postgresql://…
+    # Who captures changes (directly, past any pooler): of the warehouse, of a source if not whoever reads it.
+    capture_url: SecretStr | None = None
+    capture_sources: dict[str, SecretStr] = {}  # VITRINA_CAPTURE_SOURCES__NAME=postgresql://…
 
     # The API, and how the command line finds it.
     host: str = "127.0.0.1"
@@ -59,6 +62,7 @@ class Settings(BaseSettings):
     lock_timeout_seconds: float = Field(default=10, gt=0)
     find_work_mem: str = "128MB"
     event_days: float = Field(default=14, gt=0)
+    change_log_max_rows: int = Field(default=5_000_000, ge=1)
 
     # The mass-delete guard: more deletes than this share of the mart, and more than this many, need a word.
     max_delete_share: float = Field(default=0.5, gt=0, le=1)
