@@ -169,7 +169,10 @@ def test_statements_of_every_sort(captured: Captured) -> None:
         " WHEN MATCHED AND v.id = 2 THEN DELETE WHEN MATCHED THEN UPDATE SET title = 'merged'"
         " WHEN NOT MATCHED THEN INSERT VALUES (v.id, 'merged')"
     )
-    captured.run("WITH gone AS (DELETE FROM content.keyed WHERE id > 15 RETURNING *) INSERT INTO content.items (id) SELECT id FROM gone")
+    captured.run(
+        "WITH gone AS (DELETE FROM content.keyed WHERE id > 15 RETURNING id)"
+        " INSERT INTO content.items (id) SELECT id FROM gone"
+    )
     captured.run("UPDATE content.keyed SET title = 'none' WHERE false")
     with captured.conn.cursor().copy("COPY content.keyed (id, title) FROM STDIN") as copy:
         copy.write_row((99, "copied"))

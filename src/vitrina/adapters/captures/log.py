@@ -115,7 +115,7 @@ def barrier(
     assert row is not None
     deadline = time.monotonic() + seconds
     while True:
-        state: Any = fetch_one(conn_source, SOURCE["behind_barrier"], {"barrier": row["xmax"]})
+        state: Any = fetch_one(conn_source, SOURCE["behind_barrier"], {"barrier": row["xid"]})
         if state["passed"]:
             return
         holder = state["holder"] or "a transaction of another database"

@@ -32,7 +32,9 @@ SELECT r.name, CASE WHEN r.oid IS NOT NULL THEN md5(concat_ws('|', r.oid,
 FROM roots r
 
 -- name: barrier
-SELECT pg_snapshot_xmax(pg_current_snapshot())::text AS xmax
+-- A transaction id above all that are open. Not the snapshot's xmax: that is next to the newest that has *ended*, and a
+-- transaction that began after it may be open.
+SELECT pg_current_xact_id()::text AS xid
 
 -- name: behind_barrier
 -- Whether all transactions below the barrier have ended, and who holds the oldest. xmin is of this database and of

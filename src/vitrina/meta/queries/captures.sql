@@ -171,3 +171,9 @@ ORDER BY p.name
 -- name: tip
 SELECT source, kind, generation, generation_reason, last_id, log_start, committed_at, caught_up_at, last_error
 FROM etl.etl_captures WHERE source = %(source)s AND installed_at IS NOT NULL
+
+-- name: live_selects
+-- What the live pipelines of a source read: a task plan wins over a query, a query over a table.
+SELECT p.name, coalesce((SELECT t.body FROM etl.etl_pipeline_tasks t WHERE t.pipeline_id = p.id
+                         ORDER BY t.order_index LIMIT 1), p.source_query) AS query, p.source_table
+FROM etl.etl_pipelines p WHERE p.source = %(source)s AND p.mode = 'live' ORDER BY p.name
