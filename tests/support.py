@@ -211,6 +211,7 @@ def make_connections(conninfo: str, **settings: Any) -> Connections:
         listen=conninfo,
         sources={},
         settings=Settings(**(QUICK | settings)),
+        captures={"warehouse": make_conninfo(conninfo, user="vitrina_capture")},
     )
 
 

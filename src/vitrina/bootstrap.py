@@ -12,6 +12,7 @@ from vitrina.adapters.connections import Connections
 from vitrina.adapters.transformers import load_transforms
 from vitrina.control.plane import ControlPlane
 from vitrina.elastic import embedded_elasticsearch, find_server
+from vitrina.domain.pipeline import WAREHOUSE
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta import migrate, roles
 from vitrina.meta.db import connect
@@ -83,6 +84,7 @@ def connections(warehouse: Warehouse, settings: Settings) -> Connections:
         listen=_as_role(warehouse, settings.direct_url or settings.runner_url, roles.RUNNER),
         sources={name: url.get_secret_value() for name, url in settings.sources.items()},
         settings=running_search(settings),
+        captures=_captures(warehouse, settings),
     )
 
 
@@ -96,6 +98,13 @@ def _as_role(warehouse: Warehouse, url: SecretStr | None, role: str) -> str:
     if url is not None:
         return url.get_secret_value()
     return make_conninfo(warehouse.owner, user=role) if warehouse.embedded else warehouse.owner
+
+
+def _captures(warehouse: Warehouse, settings: Settings) -> dict[str, str]:
+    """Directly, since a replication stream passes no pooler."""
+    named = {name: url.get_secret_value() for name, url in settings.capture_sources.items()}
+    direct = Warehouse(warehouse.direct, warehouse.direct, warehouse.embedded)
+    return {WAREHOUSE: _as_role(direct, settings.capture_url, roles.CAPTURE)} | named
 
 
 def _ensure_database(server: EmbeddedPostgres) -> None:

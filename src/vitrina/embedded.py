@@ -43,6 +43,7 @@ SETTINGS = {
     "max_connections": "200",
     "shared_buffers": "256MB",
     "max_wal_size": "2GB",
+    "max_slot_wal_keep_size": "4GB",  # a capture that stopped must not fill the disk
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] %q%u@%d %a ",

@@ -33,6 +33,9 @@ class Settings(BaseSettings):
     reader_url: SecretStr | None = None
     api_role_url: SecretStr | None = None
     sources: dict[str, SecretStr] = {}  # VITRINA_SOURCES__NAME=postgresql://…
+    # Who captures changes (directly, past any pooler): of the warehouse, of a source if not whoever reads it.
+    capture_url: SecretStr | None = None
+    capture_sources: dict[str, SecretStr] = {}  # VITRINA_CAPTURE_SOURCES__NAME=postgresql://…
 
     # Elasticsearch. Without elasticsearch_url: an embedded one in `home`, fetched once into elasticsearch_cache.
     elasticsearch_url: SecretStr | None = Field(default=None, validation_alias="elasticsearch_url")  # no prefix
@@ -69,6 +72,7 @@ class Settings(BaseSettings):
     es_senders: int = Field(default=2, ge=1, le=16)  # connections that send documents at once
     es_grace_seconds: float = Field(default=600, ge=0)  # how long an index is kept after another took its place
     event_days: float = Field(default=14, gt=0)
+    change_log_max_rows: int = Field(default=5_000_000, ge=1)
 
     # The mass-delete guard: more deletes than this share of the mart, and more than this many, need a word.
     max_delete_share: float = Field(default=0.5, gt=0, le=1)

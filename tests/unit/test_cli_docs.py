@@ -27,7 +27,7 @@ COMMANDS = [*_commands(typer.main.get_command(app))]
 
 
 def test_the_page_names_every_command_and_no_other() -> None:
-    documented = re.findall(r"^\| `vitrina ((?:token |db )?[\w-]+)", PAGE, flags=re.MULTILINE)
+    documented = re.findall(r"^\| `vitrina ((?:token |db |capture )?[\w-]+)", PAGE, flags=re.MULTILINE)
     assert sorted(documented) == sorted(" ".join(path) for path in COMMANDS)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from psycopg import sql
 
@@ -22,6 +22,7 @@ class Connections:
     listen: str
     sources: Mapping[str, str]
     settings: Settings
+    captures: Mapping[str, str] = field(default_factory=dict)
 
     def open_warehouse(self, name: str) -> Connection:
         """A session of the runner's role."""
@@ -35,12 +36,20 @@ class Connections:
     def resolve_reader(self, source: str) -> Iterator[PostgresReader]:
         """A reader of the warehouse itself, or of another named Postgres."""
         local = source == WAREHOUSE
-        if not local and source not in self.sources:
-            known = ", ".join([WAREHOUSE, *self.sources])
-            remedy = f"set VITRINA_SOURCES__{source.upper()}=postgresql://…"
-            raise ConfigError(f"there is no source {source!r} (known: {known})", remedy)
-        with connect(self.reader if local else self.sources[source], "reader") as conn:
+        with connect(self.reader if local else self._source(source), "reader") as conn:
             yield PostgresReader(conn, self.reading, local)
+
+    def resolve_capture(self, source: str) -> str:
+        """How whoever captures a source's changes signs in: past any pooler."""
+        default = self.listen if source == WAREHOUSE else self._source(source)
+        return self.captures.get(source, default)
+
+    def _source(self, name: str) -> str:
+        if name not in self.sources:
+            known = ", ".join([WAREHOUSE, *self.sources])
+            remedy = f"set VITRINA_SOURCES__{name.upper()}=postgresql://…"
+            raise ConfigError(f"there is no source {name!r} (known: {known})", remedy)
+        return self.sources[name]
 
     @property
     def reading(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from typer.core import TyperGroup
 
 from vitrina import __version__
-from vitrina.cli import demo, doctor, gitops, pipelines, running, serve, stack
+from vitrina.cli import capture, demo, doctor, gitops, pipelines, running, serve, stack
 from vitrina.cli.output import say_error
 from vitrina.domain.errors import ConfigError, VitrinaError
 
@@ -102,4 +102,5 @@ for panel, commands in COMMANDS.items():
         name = command.__name__.strip("_").replace("_", "-")
         app.command(name, rich_help_panel=panel, context_settings=SETTINGS.get(name))(command)
 app.add_typer(stack.database, name="db", rich_help_panel="Operate")
+app.add_typer(capture.capture, name="capture", rich_help_panel="Operate")
 app.add_typer(serve.token, name="token", rich_help_panel="Operate")

@@ -34,6 +34,7 @@ SIGN_INS = {
     "VITRINA_RUNNER_URL": meta_roles.RUNNER,
     "VITRINA_READER_URL": meta_roles.READER,
     "VITRINA_API_ROLE_URL": meta_roles.API,
+    "VITRINA_CAPTURE_URL": meta_roles.CAPTURE,
 }
 
 

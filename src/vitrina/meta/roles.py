@@ -24,7 +24,7 @@ RUN_TIME = [
     "etl_runners",
     "etl_requests",
     "etl_captures",
-    "etl_changes",
+    "etl_change_segments",
     "etl_indexes",
 ]
 SETTLED = ["etl_pipelines", "etl_pipeline_tasks", "etl_config_versions"]
@@ -91,15 +91,14 @@ def _grant_meta(conn: Connection) -> None:
     conn.execute(
         sql.SQL(
             """
-            GRANT USAGE ON SCHEMA etl TO vitrina_runner, vitrina_api, vitrina_capture, vitrina_reader;
+            GRANT USAGE ON SCHEMA etl TO vitrina_runner, vitrina_api, vitrina_reader;
             GRANT SELECT ON {settled}, etl.alembic_version TO vitrina_runner, vitrina_api;
             GRANT UPDATE (status, run_options, due_at, last_due_at) ON etl.etl_pipelines TO vitrina_runner;
             GRANT SELECT, INSERT, UPDATE, DELETE ON {run_time} TO vitrina_runner;
             GRANT SELECT, INSERT, UPDATE, DELETE ON {managed} TO vitrina_api;
             GRANT SELECT ON {run_time} TO vitrina_api;
             GRANT SELECT, INSERT ON etl.etl_audit TO vitrina_api;
-            GRANT SELECT, INSERT, UPDATE, DELETE ON etl.etl_captures, etl.etl_changes TO vitrina_capture;
-            GRANT USAGE, CREATE ON SCHEMA etl_stage, etl_shadow TO vitrina_runner;
+            GRANT USAGE, CREATE ON SCHEMA etl_stage, etl_shadow, etl_log TO vitrina_runner;
             GRANT USAGE ON SCHEMA etl_stage, etl_shadow TO vitrina_reader;
             ALTER DEFAULT PRIVILEGES FOR ROLE vitrina_runner IN SCHEMA etl_stage, etl_shadow
                 GRANT SELECT ON TABLES TO vitrina_reader;

@@ -15,6 +15,7 @@ from vitrina.adapters.transformers import load_transforms
 from vitrina.domain.errors import ConfigError, DatabaseLost, VitrinaError
 from vitrina.meta.db import Connection, translated
 from vitrina.meta.migrate import is_current
+from vitrina.runner.capturing import CaptureDesk
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
@@ -124,7 +125,7 @@ class Runner:
                 return
 
     def _threads(self) -> list[Thread]:
-        """The slots, and a lane for each sort of request."""
+        """The slots, a lane for each sort of request, and whoever looks after captures."""
         slots, lanes = self._wakes[: self.settings.slots], self._wakes[self.settings.slots :]
         return [
             *(Thread(target=self._slot, args=(wake,), name=f"slot {n}") for n, wake in enumerate(slots)),
@@ -132,6 +133,7 @@ class Runner:
                 Thread(target=self._lane, args=pair, name=f"requests {pair[1][0]}")
                 for pair in zip(lanes, LANES, strict=True)
             ),
+            Thread(target=CaptureDesk(self.connections, self.identity, self.stopping).main_loop, name="captures"),
         ]
 
     def _slot(self, wake: Event) -> None:

@@ -1,0 +1,174 @@
+"""Decoding pgoutput, protocol version 1: bytes in, transactions and row images out. No I/O.
+
+An image is a JSON object of the columns' text form, NULL as null; json and jsonb columns are embedded as JSON. An
+unchanged TOAST value is not in the WAL: it comes from the old image if that is whole, else the column is left out.
+"""
+
+import re
+import struct
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from json.encoder import encode_basestring
+from typing import Literal, NamedTuple, TypeAlias
+
+from vitrina.domain.errors import FatalError
+
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+JSON_OIDS = frozenset({114, 3802})
+# What type json takes and jsonb does not: NUL, halves of surrogate pairs, numbers beyond numeric.
+UNFIT_FOR_JSONB = re.compile(r"\\u(?:0000|[dD][89a-fA-F])|[eE][+-]?\d{4}")
+KEY = 1
+
+_begin = struct.Struct(">QqI").unpack_from
+_commit = struct.Struct(">BQQq").unpack_from
+_int16 = struct.Struct(">H").unpack_from
+_int32 = struct.Struct(">I").unpack_from
+_truncate = struct.Struct(">IB").unpack_from
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A table as the stream describes it."""
+
+    name: str
+    identity: str
+    columns: tuple[tuple[str, bool, int, int], ...]  # name, in the key, type, typmod
+    prefixes: tuple[str, ...]
+    embedded: tuple[bool, ...]
+
+    @property
+    def keys(self) -> tuple[bool, ...]:
+        """Which columns the replica identity has."""
+        return tuple(column[1] for column in self.columns)
+
+    def describes_the_same(self, other: "Relation") -> bool:
+        """Whether rows of both look alike."""
+        return (self.name, self.identity, self.columns) == (other.name, other.identity, other.columns)
+
+
+class Begin(NamedTuple):
+    """A transaction starts; its commit's position is known already."""
+
+    lsn: int
+    committed_at: datetime
+    xid: int
+
+
+class Commit(NamedTuple):
+    """It ends; everything before `end_lsn` has been sent."""
+
+    end_lsn: int
+
+
+class Row(NamedTuple):
+    """A change within the transaction."""
+
+    relation: str
+    op: Literal["I", "U", "D", "T", "R"]
+    old: str | None = None
+    new: str | None = None
+
+
+Event: TypeAlias = Begin | Commit | list[Row]
+Pieces: TypeAlias = list[str | None]
+
+
+class Decoder:
+    """Knows the relations of one stream."""
+
+    def __init__(self, json_types: frozenset[int] = JSON_OIDS) -> None:
+        self.json_types = json_types
+        self.relations: dict[int, Relation] = {}
+
+    def decode(self, data: bytes) -> Event:
+        """What a message says; an empty list if nothing that matters."""
+        kind = data[:1]
+        if kind in b"IUD":
+            return [self._row(data)]
+        if kind == b"B":
+            lsn, micros, xid = _begin(data, 1)
+            return Begin(lsn, EPOCH + timedelta(microseconds=micros), xid)
+        if kind == b"C":
+            return Commit(_commit(data, 1)[2])
+        if kind == b"R":
+            return self._relation(data)
+        if kind == b"T":
+            count, _ = _truncate(data, 1)
+            return [Row(self._known(_int32(data, 6 + 4 * n)[0]).name, "T") for n in range(count)]
+        if kind in b"OYM":  # origin, type, message: nothing for us
+            return []
+        raise FatalError(f"the replication stream has a message {kind!r} that this version does not know")
+
+    def _relation(self, data: bytes) -> list[Row]:
+        (oid,) = _int32(data, 1)
+        schema, at = _string(data, 5)
+        name, at = _string(data, at)
+        identity, (count,) = chr(data[at]), _int16(data, at + 1)
+        at += 3
+        columns = []
+        for _ in range(count):
+            column, end = _string(data, at + 1)
+            columns.append((column, bool(data[at] & KEY), _int32(data, end)[0], _int32(data, end + 4)[0]))
+            at = end + 8
+        relation = Relation(
+            f"{schema or 'pg_catalog'}.{name}", identity, tuple(columns),
+            tuple(encode_basestring(c[0]) + ": " for c in columns), tuple(c[2] in self.json_types for c in columns),
+        )  # fmt: skip
+        before = self.relations.get(oid)
+        self.relations[oid] = relation
+        changed = before is not None and not before.describes_the_same(relation)
+        return [Row(before.name, "R")] if before is not None and changed else []
+
+    def _row(self, data: bytes) -> Row:
+        relation = self._known(_int32(data, 1)[0])
+        op, part = data[:1], data[5:6]
+        if op == b"I":
+            return Row(relation.name, "I", None, _image(relation, _pieces(relation, data, 6)[0]))
+        old: Pieces | None = None
+        at, keys_only = 6, part == b"K"
+        if part != b"N":
+            old, at = _pieces(relation, data, 6)
+            at += 1  # the N before the new tuple
+        before = _image(relation, old, keys_only) if old is not None else None
+        if op == b"D":
+            return Row(relation.name, "D", before)
+        new, _ = _pieces(relation, data, at)
+        if old is not None and not keys_only:
+            new = [was if now is None else now for was, now in zip(old, new, strict=True)]
+        return Row(relation.name, "U", before, _image(relation, new))
+
+    def _known(self, oid: int) -> Relation:
+        try:
+            return self.relations[oid]
+        except KeyError:
+            raise FatalError(f"the replication stream has a row of relation {oid} before its description") from None
+
+
+def _pieces(relation: Relation, data: bytes, at: int) -> tuple[Pieces, int]:
+    """The columns of a tuple as JSON, None where the value was left out; and where it ends."""
+    pieces: Pieces = []
+    at += 2
+    for embedded in relation.embedded:
+        kind = data[at]
+        at += 1
+        if kind == 0x74:  # t: text
+            (length,) = _int32(data, at)
+            at += 4
+            text = data[at : at + length].decode()
+            at += length
+            pieces.append(text if embedded and not UNFIT_FOR_JSONB.search(text) else encode_basestring(text))
+        else:
+            pieces.append("null" if kind == 0x6E else None)  # n: NULL; u: unchanged TOAST
+    return pieces, at
+
+
+def _image(relation: Relation, pieces: Pieces, keys_only: bool = False) -> str:
+    named = zip(relation.prefixes, pieces, strict=True)
+    if keys_only:
+        named = ((p, v) for (p, v), is_key in zip(list(named), relation.keys, strict=True) if is_key)  # type: ignore[assignment]
+    return "{" + ", ".join([prefix + value for prefix, value in named if value is not None]) + "}"
+
+
+def _string(data: bytes, at: int) -> tuple[str, int]:
+    end = data.index(b"\0", at)
+    return data[at:end].decode(), end + 1

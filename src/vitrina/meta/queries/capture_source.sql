@@ -1,0 +1,82 @@
+-- What is asked of any captured source.
+
+-- name: place
+-- Which server this is, and where in its history.
+SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
+       ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer AS timeline,
+       pg_current_snapshot()::text AS snapshot, pg_current_wal_lsn()::text AS lsn
+
+-- name: fingerprints
+-- What changes when a relation is rewritten, altered, re-created, or loses its capture for a moment: its columns, its
+-- partitions, where each is stored, its entry in the publication, its triggers. NULL: there is no such relation.
+WITH roots AS (
+    SELECT t.name, c.oid
+    FROM unnest(%(tables)s::text[]) AS t (name)
+    LEFT JOIN pg_namespace n ON n.nspname = split_part(t.name, '.', 1)
+    LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = substr(t.name, strpos(t.name, '.') + 1)
+), members AS (
+    SELECT r.oid AS root, m.relid::oid FROM roots r, pg_partition_tree(r.oid) m
+    UNION SELECT r.oid, r.oid FROM roots r
+)
+SELECT r.name, CASE WHEN r.oid IS NOT NULL THEN md5(concat_ws('|', r.oid,
+    (SELECT string_agg(concat_ws(' ', a.attnum, a.attname, a.atttypid, a.atttypmod, a.attgenerated), ',' ORDER BY a.attnum)
+     FROM pg_attribute a WHERE a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped),
+    (SELECT string_agg(concat_ws(' ', m.relid, pg_relation_filenode(m.relid), c.relreplident), ',' ORDER BY m.relid)
+     FROM members m JOIN pg_class c ON c.oid = m.relid WHERE m.root = r.oid),
+    (SELECT string_agg(concat_ws(' ', p.oid, p.xmin, e.oid, e.xmin), ',')
+     FROM pg_publication p JOIN pg_publication_rel e ON e.prpubid = p.oid
+     WHERE p.pubname = %(publication)s AND e.prrelid = r.oid),
+    (SELECT string_agg(concat_ws(' ', g.oid, g.xmin, g.tgenabled), ',' ORDER BY g.oid)
+     FROM pg_trigger g JOIN members m ON m.relid = g.tgrelid
+     WHERE m.root = r.oid AND g.tgfoid = to_regproc('vitrina_capture.record')))) END AS print
+FROM roots r
+
+-- name: barrier
+-- A transaction id above all that are open. Not the snapshot's xmax: that is next to the newest that has *ended*, and a
+-- transaction that began after it may be open.
+SELECT pg_current_xact_id()::text AS xid
+
+-- name: behind_barrier
+-- Whether all transactions below the barrier have ended, and who holds the oldest. xmin is of this database and of
+-- what is shared, so a writer of another database may hold it.
+SELECT pg_snapshot_xmin(pg_current_snapshot()) >= %(barrier)s::xid8 AS passed,
+    coalesce(
+        (SELECT format('session %%s of %%s (%%s), open since %%s', a.pid, a.usename, a.application_name, a.xact_start)
+         FROM pg_stat_activity a WHERE a.backend_xid IS NOT NULL AND a.pid <> pg_backend_pid()
+         ORDER BY age(a.backend_xid) DESC LIMIT 1),
+        (SELECT format('prepared transaction %%s of %%s, since %%s', p.gid, p.owner, p.prepared)
+         FROM pg_prepared_xacts p ORDER BY age(p.transaction) DESC LIMIT 1)) AS holder
+
+-- name: server
+-- What a source must have and be.
+SELECT current_setting('wal_level') AS wal_level, pg_is_in_recovery() AS standby,
+       current_setting('server_encoding') AS encoding, current_setting('max_slot_wal_keep_size') AS keep,
+       current_setting('max_replication_slots')::integer AS slots,
+       (SELECT count(*) FROM pg_replication_slots) AS slots_used,
+       current_setting('max_wal_senders')::integer AS senders,
+       (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsender') AS senders_used,
+       has_database_privilege(current_database(), 'CREATE') AS may_create
+
+-- name: tables
+-- The tables that are asked for, each with its partitions; member NULL: there is no such table.
+WITH wanted AS (
+    SELECT t.name, c.oid
+    FROM unnest(%(tables)s::text[]) AS t (name)
+    LEFT JOIN pg_namespace n ON n.nspname = split_part(t.name, '.', 1)
+    LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = substr(t.name, strpos(t.name, '.') + 1)
+), members AS (
+    SELECT w.name, w.oid AS root, m.relid::oid FROM wanted w, pg_partition_tree(w.oid) m
+    UNION SELECT w.name, w.oid, w.oid FROM wanted w
+)
+SELECT m.name, m.relid::regclass::text AS member, m.relid = m.root AS is_root, c.relkind, c.relpersistence,
+       c.relreplident, c.relispartition, pg_partition_root(m.relid)::regclass::text AS root,
+       pg_has_role(c.relowner, 'USAGE') AS owned,
+       EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND i.indisvalid) AS has_key,
+       EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident AND i.indisvalid) AS has_index,
+       EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhparent = c.oid AND c.relkind = 'r') AS has_children,
+       array(SELECT a.attname::text FROM pg_attribute a
+             WHERE a.attrelid = c.oid AND a.attgenerated = 'v' AND NOT a.attisdropped ORDER BY a.attnum) AS virtual,
+       array(SELECT a.attname::text FROM pg_attribute a
+             WHERE a.attrelid = c.oid AND a.attgenerated = 's' AND NOT a.attisdropped ORDER BY a.attnum) AS stored
+FROM members m LEFT JOIN pg_class c ON c.oid = m.relid
+ORDER BY m.name, is_root DESC, member

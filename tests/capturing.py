@@ -1,0 +1,176 @@
+"""A lab whose source is captured: install, capture in the background, read the log, replay it against the tables."""
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event, Thread
+from typing import Any
+
+from psycopg import sql
+
+from tests.support import Lab, differences, wait_for
+from vitrina.adapters.captures import log
+from vitrina.adapters.captures.engine import Pace
+from vitrina.adapters.captures.installation import install
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.captures import Capture, CaptureRepo
+from vitrina.runner.capturing import CaptureDesk
+from vitrina.runner.identity import Identity
+
+SCHEMA = """
+CREATE TABLE content.items (
+    id integer PRIMARY KEY, title text, price numeric, tags text[], doc jsonb, raw json, at timestamptz, flag boolean,
+    pad char(4), bin bytea, span interval, body text, "odd ""name" text
+);
+ALTER TABLE content.items REPLICA IDENTITY FULL;
+CREATE TABLE content.keyed (id integer PRIMARY KEY, title text, body text);
+CREATE TABLE content.parts (id integer, day date, note text, PRIMARY KEY (id, day)) PARTITION BY RANGE (day);
+CREATE TABLE content.parts_1 PARTITION OF content.parts FOR VALUES FROM ('2026-01-01') TO ('2026-02-01');
+CREATE TABLE content.parts_2 (note text, day date NOT NULL, id integer NOT NULL, PRIMARY KEY (id, day));
+ALTER TABLE content.parts ATTACH PARTITION content.parts_2 FOR VALUES FROM ('2026-02-01') TO ('2026-03-01');
+ALTER TABLE content.parts REPLICA IDENTITY FULL;
+ALTER TABLE content.parts_1 REPLICA IDENTITY FULL;
+ALTER TABLE content.parts_2 REPLICA IDENTITY FULL;
+CREATE TABLE content.marks (mark text PRIMARY KEY);
+"""
+EAGER = Pace(look=0.2, quiet=0)
+TABLES = ("content.items", "content.keyed", "content.parts", "content.marks")
+KEYS = {"content.keyed": ("id",), "content.marks": ("mark",)}
+
+
+@dataclass
+class Captured:
+    """One source under capture."""
+
+    lab: Lab
+    kind: str
+    source: str = "warehouse"
+    origin: Connection | None = None  # the source, if it is another database
+    base: int = 0
+    desks: list[tuple[Event, Thread]] = field(default_factory=list)
+
+    @property
+    def conn(self) -> Connection:
+        """The source, as its owner."""
+        return self.origin or self.lab.db
+
+    @property
+    def capture(self) -> Capture:
+        """Its row."""
+        found = CaptureRepo(self.lab.db).find(self.source)
+        assert found is not None
+        return found
+
+    def install(self, *tables: str) -> Capture:
+        """For the role that captures."""
+        return install(self.lab.db, self.conn, self.source, self.kind, tables or TABLES, "vitrina_capture")
+
+    def start(self, pace: Pace = EAGER) -> Event:
+        """Capture in the background, as a runner of its own."""
+        stopping = Event()
+        desk = CaptureDesk(self.lab.connections, Identity(name=f"desk {len(self.desks)}"), stopping, pace)
+        thread = Thread(target=desk.main_loop)
+        thread.start()
+        self.desks.append((stopping, thread))
+        return stopping
+
+    def stop(self) -> None:
+        """All of it."""
+        for stopping, _ in self.desks:
+            stopping.set()
+        for _, thread in self.desks:
+            thread.join()
+        self.desks.clear()
+
+    def run(self, *statements: str) -> None:
+        """In one transaction at the source."""
+        with self.conn.transaction():
+            for statement in statements:
+                self.conn.execute(statement.encode())
+
+    def empty(self) -> None:
+        """No rows from here on, and nothing of what was before."""
+        self.run(f"TRUNCATE {', '.join(TABLES)}")
+        self.catch_up()
+        self.base = log.tip(self.lab.db, self.source).last_id
+
+    def changes(self, *relations: str) -> list[dict[str, Any]]:
+        """All there are."""
+        rows = log.read_slice(self.lab.db, self.source, self.base, relations or TABLES, 1_000_000)[0]
+        return [row | {name: _load(row[name]) for name in ("old_image", "new_image")} for row in rows]
+
+    def catch_up(self, seconds: float = 20) -> list[dict[str, Any]]:
+        """Wait until everything committed so far is in the log; all changes but the marks."""
+        mark = str(uuid.uuid4())
+        self.run(f"INSERT INTO content.marks VALUES ('{mark}')")
+
+        def arrived() -> bool:
+            return any(c["new_image"] == {"mark": mark} for c in self.changes("content.marks")[-50:])
+
+        try:
+            wait_for(arrived, seconds)
+        except AssertionError:
+            raise AssertionError(f"nothing arrived: {self.capture}") from None
+        return self.changes(*TABLES[:3])
+
+    def replay(self) -> dict[str, list[str]]:
+        """The rows that the log says there are, as images."""
+        rows: dict[str, Counter[str]] = {table: Counter() for table in TABLES}
+        for change in self.changes():
+            table = rows[change["relation"]]
+            if change["op"] == "T":
+                table.clear()
+            old, new = (self._image(change, which) for which in ("old_image", "new_image"))
+            if change["op"] in "UD":
+                gone = self._row(table, change["relation"], old or new or "{}")
+                if new is not None:  # what was not sent has not changed
+                    new = _dump(json.loads(gone) | json.loads(new))
+                table[gone] -= 1
+                assert table[gone] >= 0 or change["relation"] == "content.parts", change
+            if new is not None:
+                table[new] += 1
+        return {name: [*counted.elements()] for name, counted in rows.items()}
+
+    def assert_replay_equals(self, *tables: str) -> None:
+        """The log, replayed, gives the tables."""
+        replayed = self.replay()
+        for table in tables or TABLES[:3]:
+            images = sql.Literal("[" + ",".join(replayed[table]) + "]").as_string(None)
+            select = f"SELECT * FROM jsonb_populate_recordset(NULL::{table}, {images}::jsonb)"
+            if self.origin is None:
+                assert differences(self.lab.db, select, table) == 0, table
+            else:
+                assert differences(self.origin, select, table) == 0, table
+
+    def _image(self, change: dict[str, Any], which: str) -> str | None:
+        return _dump(change[which]) if change[which] is not None else None
+
+    def _row(self, table: "Counter[str]", relation: str, image: str) -> str:
+        """The row that an image stands for: itself, or the one with its key."""
+        if relation not in KEYS:
+            return image
+        keys = {name: json.loads(image)[name] for name in KEYS[relation]}
+        return next(row for row in +table if keys.items() <= json.loads(row).items())
+
+
+def _load(image: str | None) -> dict[str, Any] | None:
+    return json.loads(image) if image else None
+
+
+def _dump(image: dict[str, Any]) -> str:
+    return json.dumps(image, sort_keys=True)
+
+
+@contextmanager
+def capturing(kind: str, template: str = "vitrina_template", **settings: Any) -> Iterator[Captured]:
+    """A lab of its own with tables to capture; ended tidily."""
+    with Lab.open(template, **settings) as lab:
+        lab.sql(SCHEMA)
+        captured = Captured(lab, kind)
+        try:
+            yield captured
+        finally:
+            captured.stop()

@@ -1,0 +1,314 @@
+"""The log itself: one writer, segments that are dropped, slices for followers, the barrier."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from tests.capturing import Captured, capturing
+from tests.support import BLOCKED, Lab, wait_for
+from vitrina.adapters.captures import log, writer
+from vitrina.adapters.captures.changes import Change, Chunk
+from vitrina.adapters.captures.writer import LogWriter
+from vitrina.domain.errors import ConfigError, LeaseLost, RetryableError
+from vitrina.meta.db import connect
+from vitrina.meta.repos.captures import Capture, CaptureRepo, Origin
+
+TABLES = ("content.a", "content.b")
+
+
+@pytest.fixture
+def store() -> Iterator[Lab]:
+    """A capture without a source: only its log is looked at."""
+    with Lab.open("vitrina_template") as lab:
+        repo = CaptureRepo(lab.db)
+        repo.prepare("warehouse", "wal", f"vitrina_{uuid4().hex[:8]}")
+        repo.installed("warehouse", TABLES, {}, Origin("0/10", "1", 1))
+        yield lab
+
+
+@contextmanager
+def claimed(lab: Lab, seconds: float = 30, max_rows: int = 1_000_000) -> Iterator[tuple[Capture, LogWriter]]:
+    with lab.connections.open_warehouse("test") as conn:
+        held = CaptureRepo(conn, seconds).claim("warehouse", uuid4(), "test")
+        assert held is not None
+        log_writer = LogWriter(conn, held, seconds, max_rows)
+        log_writer.start()
+        yield held, log_writer
+
+
+def change(xid: int, relation: str = "content.a", image: str = "{}") -> Change:
+    return Change(xid, f"0/{xid:X}", "2026-01-01T00:00:00+00:00", relation, "I", None, image)
+
+
+def chunk(*xids: int, position: str | None = "0/20") -> Chunk:
+    return Chunk([change(xid) for xid in xids], position)
+
+
+def read(lab: Lab, after: int = 0, limit: int = 1000, relations: tuple[str, ...] = TABLES) -> tuple[list[int], int]:
+    rows, last = log.read_slice(lab.db, "warehouse", after, relations, limit)
+    return [row["id"] for row in rows], last
+
+
+# ── one writer ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_position_and_changes_are_stored_together(store: Lab) -> None:
+    with claimed(store) as (_, log_writer):
+        log_writer.append(chunk(1, 1, position="0/77"))
+    found = CaptureRepo(store.db).find("warehouse")
+    assert found is not None
+    assert (found.position, found.last_id, read(store)) == ("0/77", 2, ([1, 2], 2))
+
+
+def test_a_part_of_a_transaction_is_seen_only_with_the_rest(store: Lab) -> None:
+    with claimed(store) as (_, log_writer):
+        log_writer.append(chunk(1))
+        log_writer.append(chunk(2, 2, position=None))
+        assert read(store) == ([1], 1)
+        log_writer.append(chunk(2))
+        assert read(store) == ([1, 2, 3, 4], 4)
+
+
+def test_what_a_predecessor_left_unpublished_is_forgotten(store: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "SEGMENT_ROWS", 3)
+    with claimed(store) as (_, log_writer):
+        log_writer.append(chunk(1, 1))
+        for _ in range(3):
+            log_writer.append(chunk(2, 2, position=None))
+        store.sql("UPDATE etl.etl_captures SET expires_at = now()")
+    with claimed(store) as (_, log_writer):
+        log_writer.append(chunk(3))
+        assert [row["xid"] for row in log.read_slice(store.db, "warehouse", 0, TABLES, 10)[0]] == [1, 1, 3]
+        assert read(store) == ([1, 2, 3], 3)
+
+
+def test_only_one_claims_and_a_zombie_appends_nothing(store: Lab) -> None:
+    with claimed(store, seconds=0.3) as (held, zombie):
+        with store.connections.open_warehouse("other") as other:
+            assert CaptureRepo(other, 30).claim("warehouse", uuid4(), "second") is None
+            wait_for(lambda: CaptureRepo(other, 30).free())
+            # As one whose server could not be told to end its session.
+            store.sql("UPDATE etl.etl_captures SET backend_pid = NULL")
+            successor = CaptureRepo(other, 30).claim("warehouse", uuid4(), "second")
+        assert successor is not None
+        assert successor.epoch == held.epoch + 1
+        with pytest.raises(LeaseLost):
+            zombie.append(chunk(1))
+        CaptureRepo(store.db).release(held)
+        with pytest.raises(LeaseLost):
+            CaptureRepo(store.db).start_over(held, "x", Origin("0/1", "1", 1), {})
+        found = CaptureRepo(store.db).find("warehouse")
+        assert found is not None
+        assert (found.owner, found.generation) == (successor.owner, 1)
+    assert read(store) == ([], 0)
+
+
+def test_a_zombie_in_the_middle_of_an_append_is_ended(store: Lab) -> None:
+    """Stopped in a COPY it is no idle session, so only its successor can end it."""
+    with claimed(store, seconds=0.5) as (_, zombie):
+        zombie.append(chunk(1))
+        conn, name = zombie._conn, store.value("SELECT name FROM etl.etl_change_segments")
+        conn.execute("BEGIN")
+        zombie._hold()
+        copy = conn.cursor().copy(writer.COPY.format(writer._table(name)))
+        copy.__enter__().write_row((2, *change(2)))
+        wait_for(lambda: store.value("SELECT expires_at <= clock_timestamp() FROM etl.etl_captures"))
+        with claimed(store) as (_, successor):
+            successor.append(chunk(3))
+        assert conn.pgconn.socket
+        with pytest.raises(psycopg.Error):
+            copy.__exit__(None, None, None)
+        conn.close()
+    assert [row["xid"] for row in log.read_slice(store.db, "warehouse", 0, TABLES, 10)[0]] == [1, 3]
+
+
+def test_errors_are_kept_and_the_source_is_left_alone_for_longer_each_time(store: Lab) -> None:
+    pauses = []
+    for _ in range(4):
+        store.sql("UPDATE etl.etl_captures SET retry_at = NULL")
+        with claimed(store) as (held, _):
+            CaptureRepo(store.db).fail(held, "it broke")
+        found = CaptureRepo(store.db).find("warehouse")
+        assert found is not None
+        assert found.retry_at is not None
+        assert (found.owner, found.last_error) == (None, "it broke")
+        assert CaptureRepo(store.db).free() == []
+        pauses.append((found.retry_at - found.now).total_seconds())
+    assert [round(pause * 2) / 2 for pause in pauses] == [0.5, 1, 2, 4]
+
+
+# ── segments ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def follow(lab: Lab, name: str, position: int, generation: int = 1, *, enabled: bool = True) -> None:
+    lab.sql(
+        "INSERT INTO etl.etl_pipelines (name, mode, source_query, target_table, key, enabled)"
+        " VALUES (%s, 'live', 'SELECT 1', 'analytics.' || %s, '{id}', %s)",
+        name,
+        name,
+        enabled,
+    )
+    lab.sql(
+        "UPDATE etl.etl_state SET checkpoint = jsonb_build_object('live', jsonb_build_object("
+        "'source', 'warehouse', 'generation', %s::integer, 'id', %s::bigint))"
+        " WHERE pipeline_id = (SELECT id FROM etl.etl_pipelines WHERE name = %s)",
+        generation,
+        position,
+        name,
+    )
+
+
+def segments(lab: Lab) -> list[int]:
+    rows = lab.sql("SELECT first_id FROM etl.etl_change_segments ORDER BY 1")
+    assert lab.value("SELECT count(*) FROM pg_tables WHERE schemaname = 'etl_log'") == len(rows)
+    return [first for (first,) in rows]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "SEGMENT_ROWS", 10)
+
+
+@pytest.mark.usefixtures("small")
+def test_segments_that_all_have_passed_are_dropped(store: Lab) -> None:
+    follow(store, "ahead", 45)
+    follow(store, "slow", 25)
+    follow(store, "of_another_generation", 1, generation=0)
+    follow(store, "off", 1, enabled=False)
+    with claimed(store) as (_, log_writer):
+        for n in range(10):
+            log_writer.append(chunk(*[n] * 5))
+        assert segments(store) == [1, 11, 21, 31, 41]
+        assert log_writer.tidy() == 2
+        assert segments(store) == [21, 31, 41]
+        assert read(store, after=25) == ([*range(26, 51)], 50)
+        assert log_writer.tidy() == 0
+    tip = log.tip(store.db, "warehouse")
+    assert (tip.log_start, tip.holds(1, 25), tip.holds(1, 20), tip.holds(1, 19)) == (21, True, True, False)
+    assert not tip.holds(0, 25)
+
+
+@pytest.mark.usefixtures("small")
+def test_the_log_does_not_grow_beyond_its_limit(store: Lab) -> None:
+    follow(store, "asleep", 0)
+    with claimed(store, max_rows=20) as (_, log_writer):
+        for n in range(10):
+            log_writer.append(chunk(*[n] * 5))
+        log_writer.tidy()
+    assert segments(store) == [31, 41]
+    assert not log.tip(store.db, "warehouse").holds(1, 0)
+    (row,) = CaptureRepo(store.db).followers("warehouse")
+    assert row["backlog"] is None
+
+
+@pytest.mark.usefixtures("small")
+def test_a_segment_that_somebody_reads_is_dropped_later(store: Lab) -> None:
+    with claimed(store) as (_, log_writer):
+        for n in range(4):
+            log_writer.append(chunk(*[n] * 5))
+        with psycopg.connect(store.conninfo) as reader:
+            (name,) = store.sql("SELECT name FROM etl.etl_change_segments ORDER BY first_id")[0]
+            reader.execute(f"SELECT * FROM etl_log.{name}".encode())
+            assert log_writer.tidy() == 0
+            log_writer.append(chunk(9))  # and nobody is in anybody's way
+        assert log_writer.tidy() == 2
+
+
+# ── for followers ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.usefixtures("small")
+def test_slices_end_where_transactions_do(store: Lab) -> None:
+    with claimed(store) as (_, log_writer):
+        for n in range(6):
+            log_writer.append(chunk(*[n] * 4))
+    assert read(store, limit=10) == ([*range(1, 9)], 8)
+    assert read(store, after=8, limit=16) == ([*range(9, 25)], 24)
+    assert read(store, after=24) == ([], 24)
+
+
+def test_a_transaction_larger_than_a_slice_is_cut(store: Lab) -> None:
+    with claimed(store) as (_, log_writer):
+        log_writer.append(chunk(*[1] * 8))
+    assert read(store, limit=3) == ([1, 2, 3], 3)
+    assert read(store, after=6, limit=3) == ([7, 8], 8)
+
+
+def test_a_slice_passes_over_other_relations(store: Lab) -> None:
+    with claimed(store) as (_, log_writer):
+        log_writer.append(Chunk([change(1), change(1, "content.b"), change(1, "content.b")], "0/20"))
+    assert read(store, relations=("content.a",)) == ([1], 3)
+    assert read(store, relations=()) == ([], 3)
+
+
+def test_waiting_ends_when_something_comes(store: Lab) -> None:
+    tip = log.tip(store.db, "warehouse")
+    with store.connections.open_listener() as listener, claimed(store) as (_, log_writer):
+        began = time.monotonic()
+        assert log.wait(listener, store.db, tip, 0.1) == tip
+        assert time.monotonic() - began >= 0.1
+        thread = Thread(target=lambda: log_writer.append(chunk(1)))
+        thread.start()
+        assert log.wait(listener, store.db, tip, 10).last_id == 1
+        thread.join()
+
+
+def test_a_source_that_is_not_captured_is_said_plainly(lab: Lab) -> None:
+    with pytest.raises(ConfigError, match="vitrina capture install"):
+        log.tip(lab.db, "warehouse")
+
+
+def test_the_barrier_waits_for_every_open_writer_and_names_it(lab: Lab) -> None:
+    seen: list[str] = []
+    with psycopg.connect(lab.conninfo, application_name="slow writer") as slow, connect(lab.conninfo, "t") as conn:
+        slow.execute("INSERT INTO content.genre (id, name) VALUES (gen_random_uuid(), 'x')")
+        with pytest.raises(RetryableError, match=r"still open: session .*slow writer"):
+            log.barrier(conn, seconds=0.1)
+
+        def check(holder: str) -> None:
+            seen.append(holder)
+            slow.rollback()
+
+        log.barrier(conn, check, 20)
+    assert "slow writer" in seen[0]
+
+
+# ── going live ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", ["wal", "trigger"])
+def test_a_table_captured_while_a_writer_is_open_loses_nothing_behind_the_barrier(kind: str) -> None:
+    """The row is in the log or in what is read after the barrier."""
+    with capturing(kind) as captured, psycopg.connect(captured.lab.conninfo) as open_writer:
+        captured.install("content.marks")
+        captured.start()
+        open_writer.execute("INSERT INTO content.keyed VALUES (1, 'early')")
+        adding = Thread(target=_add_keyed, args=(captured,))
+        adding.start()
+        if kind == "wal":
+            adding.join()
+        else:  # a trigger is created once the writer has gone
+            wait_for(lambda: captured.lab.value(BLOCKED) > 0)
+            open_writer.commit()
+            adding.join()
+        with connect(captured.lab.conninfo, "t") as conn:
+            tip = log.tip(conn, "warehouse")
+            waiting = Thread(target=log.barrier, args=(conn,))
+            waiting.start()
+            open_writer.commit()
+            waiting.join()
+            read_after: list[Any] = conn.execute("SELECT id FROM content.keyed").fetchall()
+        captured.catch_up()
+        logged = [c for c in captured.changes("content.keyed") if c["id"] > tip.last_id]
+        assert read_after or logged
+
+
+def _add_keyed(captured: Captured) -> None:
+    with connect(captured.lab.conninfo, "t") as conn:
+        Captured(captured.lab, captured.kind, origin=conn).install("content.keyed")
