@@ -116,8 +116,13 @@ def _judge_call(call: Call) -> Iterator[Finding]:
     if reason:
         what = f"{call.via} calls {call.qualified}, which" if call.via else f"function {call.qualified}"
         yield Finding("error", call.qualified, f"{what} {reason}", _remedy(call))
-    elif call.builtin and call.how == "call" and (call.name in CLOCK or (call.name == "age" and call.args == 1)):
+    elif reads_clock(call):
         yield _clock(f"{call.name}()")
+
+
+def reads_clock(call: Call) -> bool:
+    """Whether a function gives the time of day."""
+    return call.builtin and call.how == "call" and (call.name in CLOCK or (call.name == "age" and call.args == 1))
 
 
 def _reason(call: Call) -> str:

@@ -1,0 +1,74 @@
+"""Live marts: which keys of the mart does a changed row of a source table touch?
+
+Read in this order: `blocks` (the query as blocks), `changes` (what holds around a changed row), `paths` (the way to the
+key), `verdicts` (one verdict for each occurrence), `impact` (the query that finds the keys). The rules R1 to R10 that
+the docstrings name are told in docs/live.md.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vitrina.domain.errors import ConfigError
+from vitrina.meta.db import Connection, transaction
+from vitrina.sql.calls import resolve_uses
+from vitrina.sql.live.blocks import read_variants
+from vitrina.sql.live.catalog import Catalog, look_up
+from vitrina.sql.live.impact import Occurrence
+from vitrina.sql.live.nodes import Node, parse_tree, walk
+from vitrina.sql.live.refusals import refuse
+from vitrina.sql.live.verdicts import judge
+from vitrina.sql.rules import Finding
+from vitrina.sql.tree import rewritten_tree
+
+__all__ = ["LiveView", "Occurrence", "understand"]
+
+
+@dataclass(frozen=True)
+class LiveView:
+    """A SELECT understood: what to capture, and what each change means."""
+
+    tables: tuple[str, ...]
+    occurrences: tuple[Occurrence, ...]
+    warnings: tuple[Finding, ...] = ()
+
+
+def understand(
+    conn: Connection,
+    settings: Mapping[str, str],
+    select: str,
+    key: Sequence[str],
+    overrides: Mapping[str, str] | None = None,
+) -> LiveView:
+    """What a change of each table means for the mart; a ConfigError says why the query cannot be live.
+
+    `conn` is the reader's and `settings` what the query will run with, as for the guard, which goes first. Nothing is
+    executed or created.
+    """
+    with transaction(conn, settings, read_only=True):
+        text = rewritten_tree(conn, select)
+        resolved = resolve_uses(conn, text)
+        tree = parse_tree(text)
+        catalog = look_up(conn, tree)
+    refuse(select, tree, catalog, resolved)
+    outputs = _outputs(tree, key)
+    models = read_variants(tree, catalog)
+    occurrences = judge(models, catalog, outputs, key) if models else _too_many(catalog, tree)
+    return LiveView(tuple(sorted({o.table for o in occurrences})), tuple(occurrences))
+
+
+def _outputs(tree: Node, key: Sequence[str]) -> dict[str, int]:
+    """The numbers of the key's columns."""
+    entries = [entry for entry in tree.items("targetList") if not entry.flag("resjunk")]
+    numbers = {entry["resname"]: entry.number("resno") for entry in entries}
+    if missing := [name for name in key if name not in numbers]:
+        raise ConfigError(f"the query gives no column {', '.join(missing)}, which the key names")
+    return {name: numbers[name] for name in key}
+
+
+def _too_many(catalog: Catalog, tree: Node) -> list[Occurrence]:
+    read = sorted({node.number("relid") for node in walk(tree) if node["rtekind"] == "0" and node["relkind"] != "v"})
+    reason = "the query has too many UNION branches to follow"
+    return [
+        Occurrence(table.root, table.name, "everything", f"a change in {table.root} refreshes everything: {reason}")
+        for table in (catalog.tables[oid] for oid in read)
+    ]

@@ -1,0 +1,194 @@
+"""The shortest safe path from a changed row to the key: which tables to join, on what, and what then gives the key."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heappop, heappush
+from itertools import chain, combinations
+from typing import TypeAlias
+
+from vitrina.sql.live.changes import Change, Demand, key_strict
+from vitrina.sql.live.exprs import Call, Col, Const, Expr, bare, is_null, null_without, obstacle, places, strip, transform
+
+MOST_OPTIONAL = 3
+MOST_STEPS = 2_000
+PLAIN, COMPUTED, UNEQUAL = 1, 2, 100  # what a step costs: a column's equality, another's, any other condition
+EQUALS = ("pg_catalog", "=")
+
+Keys: TypeAlias = Mapping[str, Expr]
+
+
+@dataclass(frozen=True)
+class Path:
+    """A changed row joined with the current rows of other occurrences, and the key that they give."""
+
+    joined: tuple[str, ...]  # the changed occurrence first
+    keys: tuple[tuple[str, Expr], ...]
+    conditions: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class NoPath:
+    """Why there is none."""
+
+    reason: str
+
+
+def find_paths(change: Change, keys: Keys, wanted: Sequence[str]) -> list[Path] | NoPath:
+    """Paths that together give the wanted part of every key that a change can touch.
+
+    Where a key can do without a row that an outer join may leave out, it is also given without that row (R4).
+    """
+    for name in wanted:
+        if reason := obstacle(keys[name]):
+            return NoPath(f"{name} comes from {reason}" if not reason.startswith(("LIMIT", "ROLLUP")) else reason)
+    optional = optional_sources(change, keys, wanted)
+    if len(optional) > MOST_OPTIONAL:
+        return NoPath(f"{', '.join(wanted)} is put together from too many outer joins")
+    found: list[Path] = []
+    for missing in _subsets(sorted(optional)):
+        nulled = {name: _without(expr, missing) for name, expr in keys.items()}
+        if any(map(is_null, nulled.values())):
+            continue
+        sure = change.closure(change.around | key_strict(nulled.values()) | (optional - missing))
+        path = _Finder(change, sure).find({name: nulled[name] for name in wanted})
+        if path is None:
+            return NoPath(f"nothing ties it to {', '.join(wanted)}")
+        found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def optional_sources(change: Change, keys: Keys, wanted: Iterable[str]) -> frozenset[str]:
+    """The occurrences that the key is made of, and that may be missing while there is a key (R4)."""
+    firm = change.closure(change.steady | key_strict(keys.values()))
+    loose = (places(keys[name]) - null_without(keys[name]) for name in wanted)
+    return frozenset(chain.from_iterable(loose)) - firm
+
+
+@dataclass
+class _Finder:
+    change: Change
+    sure: frozenset[str]  # the occurrences that have a row
+
+    def find(self, keys: Keys) -> Path | None:
+        """The cheapest set of occurrences that are tied to the change and give the key."""
+        start = frozenset([self.change.place])
+        waiting: list[tuple[int, int, tuple[str, ...], tuple[Expr, ...]]] = [(0, 1, (self.change.place,), ())]
+        seen: set[frozenset[str]] = set()
+        while waiting and len(seen) < MOST_STEPS:
+            cost, _, joined, used = heappop(waiting)
+            here = frozenset(joined) | start
+            if here in seen:
+                continue
+            seen.add(here)
+            given = {name: self.express(expr, here) for name, expr in keys.items()}
+            if None not in given.values():
+                exprs = tuple((name, expr) for name, expr in given.items() if expr is not None)
+                return Path(joined, exprs, tuple(self._conditions(here, used)))
+            for place, price, extra in self._steps(here):
+                heappush(waiting, (cost + price, len(joined) + 1, (*joined, place), (*used, *extra)))
+        return None
+
+    def express(self, expr: Expr, here: frozenset[str]) -> Expr | None:
+        """The expression over the rows at hand, columns that are equal put for each other (R10)."""
+        expr = bare(expr)
+        if places(expr) <= here:
+            return expr
+        for other in substitutes(self.classes, strip(expr)):
+            if places(other) <= here and not isinstance(expr, Const):
+                return _cast(other, expr)
+        if not isinstance(expr, Call):
+            return None
+        args = [self.express(arg, here) for arg in expr.args]
+        if None in args:
+            return None
+        return Call(expr.form, expr.name, tuple(a for a in args if a is not None), expr.type, expr.strict)
+
+    @cached_property
+    def usable(self) -> list[Demand]:
+        """The conditions that hold and may be followed."""
+        change = self.change
+        return [d for d in change.demands if change.is_implied(d.condition, self.sure) and change.is_usable(d)]
+
+    @cached_property
+    def classes(self) -> dict[Expr, list[Expr]]:
+        """Expressions that are the same value, each with all of them."""
+        found: dict[Expr, list[Expr]] = {}
+        for demand in self.usable:
+            if isinstance(demand.expr, Call) and demand.expr.exact and len(places(demand.expr)) > 1:
+                one, other = map(strip, demand.expr.args)
+                if places(one) and places(other):
+                    together = list(dict.fromkeys([*found.get(one, [one]), *found.get(other, [other])]))
+                    found.update(dict.fromkeys(together, together))
+        return found
+
+    @cached_property
+    def others(self) -> list[Demand]:
+        """The conditions that are no such equality."""
+        return [d for d in self.usable if len(places(d.expr)) > 1 and strip(d.expr) not in self._exact]
+
+    @cached_property
+    def _exact(self) -> frozenset[Expr]:
+        return frozenset(d.expr for d in self.usable if isinstance(d.expr, Call) and d.expr.exact)
+
+    def _steps(self, here: frozenset[str]) -> Iterator[tuple[str, int, tuple[Expr, ...]]]:
+        for place in sorted(self.sure - here):
+            table = self.change.model.tables[place]
+            if not table.info.readable or (table.lent and table.info.policed):
+                continue
+            with_it = here | {place}
+            if price := self._same_value(here, place):
+                yield place, price, ()
+                continue
+            for demand in self.others:
+                expr = self.express(demand.expr, with_it)
+                if expr is not None and place in places(expr) and places(expr) & here:
+                    equal = isinstance(demand.expr, Call) and demand.expr.equality
+                    yield place, COMPUTED if equal else UNEQUAL, (expr,)
+
+    def _same_value(self, here: frozenset[str], place: str) -> int:
+        """The price of joining a table on values that are the same; 0 when there are none."""
+        prices = [
+            PLAIN if isinstance(member, Col) else COMPUTED
+            for members in self._distinct_classes
+            if any(places(m) <= here for m in members)
+            for member in members
+            if place in places(member) and places(member) <= here | {place}
+        ]
+        return min(prices, default=0)
+
+    @cached_property
+    def _distinct_classes(self) -> list[list[Expr]]:
+        return list({id(members): members for members in self.classes.values()}.values())
+
+    def _conditions(self, here: frozenset[str], used: Iterable[Expr]) -> Iterator[Expr]:
+        for members in self._distinct_classes:
+            within = [member for member in members if places(member) <= here]
+            for member in within[1:]:
+                if places(member) != places(within[0]):
+                    yield Call("operator", EQUALS, (within[0], member), 16)
+        equal = [d.expr for d in self.others if isinstance(d.expr, Call) and d.expr.equality]
+        yield from dict.fromkeys([expr for expr in equal if places(expr) <= here] + list(used))
+
+
+def substitutes(classes: Mapping[Expr, Sequence[Expr]], expr: Expr) -> Sequence[Expr]:
+    """What may stand for an expression because the query makes it equal (R10)."""
+    return classes.get(expr, ())
+
+
+def _without(expr: Expr, missing: frozenset[str]) -> Expr:
+    def leaf(part: Expr) -> Expr:
+        return Const(None, part.type) if isinstance(part, Col) and part.place in missing else part
+
+    return transform(bare(expr), leaf)
+
+
+def _cast(expr: Expr, like: Expr) -> Expr:
+    if isinstance(expr, Col | Call) and isinstance(like, Col | Call) and expr.type != like.type:
+        return Call("cast", (), (expr,), like.type, strict=True)
+    return expr
+
+
+def _subsets(items: Sequence[str]) -> Iterator[frozenset[str]]:
+    sizes = (combinations(items, size) for size in range(len(items) + 1))
+    return map(frozenset, chain.from_iterable(sizes))

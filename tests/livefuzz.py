@@ -1,0 +1,255 @@
+"""Random small transactions over the cinema, their row images, and marts that follow them by impact queries alone."""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from tests.corpora import HERE
+from tests.support import Lab
+from vitrina.domain.errors import ConfigError
+from vitrina.meta.db import Connection
+from vitrina.sql.live import LiveView, understand
+
+FIXTURES = HERE / "live_fixtures.sql"
+SHAPE = re.compile(r"^-- name: ([^\n]+)\n-- key: ([^\n]+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
+NUMERIC = 1700
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A SELECT of the corpus, with its mart's key."""
+
+    name: str
+    key: tuple[str, ...]
+    select: str
+
+
+def shapes() -> list[Shape]:
+    """The corpus of live marts."""
+    text = (HERE / "live.sql").read_text()
+    return [Shape(m[1], tuple(part.strip() for part in m[2].split(",")), m[3].strip()) for m in SHAPE.finditer(text)]
+
+
+def uuids(kind: int, many: int) -> list[Any]:
+    """A few ids; every table of a kind of thing draws from the same ones."""
+    return [f"0000000{kind}-0000-0000-0000-00000000000{n}" for n in range(1, many + 1)]
+
+
+FILMS, USERS = uuids(1, 5), uuids(2, 3)
+GENRES, PEOPLE = uuids(3, 3), uuids(4, 3)
+WORDS = ["a", "b", "B", "c", None]
+SMALL = [1, 2, 3, 4, None]
+SHARES = ["1.0", "1.00", "2", None]
+DAYS = ["2024-01-05", "2024-02-05", "2024-02-06"]
+DOMAINS: dict[str, dict[str, Sequence[Any]]] = {
+    "content.film_work": {
+        "id": FILMS, "title": ["x", "y"], "rating": [1.5, 2.5, 7, None], "type": ["movie", "tv_show"],
+        "created": DAYS[:1], "modified": DAYS[:1],
+    },
+    "content.genre": {"id": GENRES, "name": ["a", "b", "B", "c"], "created": DAYS[:1], "modified": DAYS[:1]},
+    "content.person": {"id": PEOPLE, "full_name": ["a", "b"], "created": DAYS[:1], "modified": DAYS[:1]},
+    "content.genre_film_work": {
+        "id": uuids(5, 6), "film_work_id": FILMS, "genre_id": GENRES, "created": DAYS[:1],
+    },
+    "content.person_film_work": {
+        "id": uuids(6, 6), "film_work_id": FILMS, "person_id": PEOPLE, "role": ["actor", "writer"], "created": DAYS[:1],
+    },
+    "ugc.ratings": {
+        "id": uuids(7, 7), "user_id": USERS, "film_id": FILMS, "rating": [1, 3, 5, 7], "created": DAYS,
+        "modified": DAYS[:1],
+    },
+    "ugc.reviews": {
+        "id": uuids(8, 4), "user_id": USERS, "film_id": FILMS, "body": ["x", "y"], "created": DAYS[:1],
+        "modified": DAYS[:1],
+    },
+    "ugc.likes": {"user_id": USERS, "film_id": FILMS, "created": DAYS},
+    "content.studio": {"id": SMALL[:4], "name": WORDS, "country": ["a", "b", None], "parent_id": SMALL},
+    "content.film_studio": {"id": SMALL[:4], "film_id": [*FILMS, None], "studio_id": SMALL, "share": SHARES},
+    "content.tag": {"id": SMALL[:4], "film_id": FILMS, "name": WORDS, "weight": SHARES},
+    "ugc.settings": {"id": SMALL[:3], "threshold": SMALL, "film_id": [*FILMS, None]},
+    "ugc.events": {"id": SMALL[:4], "film_id": [*FILMS, None], "kind": ["play", "stop"], "n": SMALL},
+}  # fmt: skip
+
+
+def prepare(lab: Lab) -> None:
+    """Empty tables beside the demo's, and triggers that keep the images of every changed row."""
+    lab.sql(FIXTURES.read_text())
+    lab.sql("CREATE SCHEMA fuzz; CREATE SEQUENCE fuzz.clock")
+    lab.sql("TRUNCATE content.film_work, content.genre, content.person, ugc.ratings, ugc.reviews, ugc.likes CASCADE")
+    for table in DOMAINS:
+        images = image_table(table)
+        lab.sql(f"CREATE TABLE {images} (vitrina_at bigint, LIKE {table})")
+        lab.sql(
+            f"""
+            CREATE FUNCTION {images}_keep() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN
+                IF TG_OP <> 'INSERT' THEN INSERT INTO {images} SELECT currval('fuzz.clock'), (OLD).*; END IF;
+                IF TG_OP <> 'DELETE' THEN INSERT INTO {images} SELECT currval('fuzz.clock'), (NEW).*; END IF;
+                RETURN NULL;
+            END $$;
+            CREATE TRIGGER keep AFTER INSERT OR UPDATE OR DELETE ON {table}
+                FOR EACH ROW EXECUTE FUNCTION {images}_keep();
+            """
+        )
+    lab.sql("GRANT USAGE ON SCHEMA fuzz TO vitrina_reader; GRANT SELECT ON ALL TABLES IN SCHEMA fuzz TO vitrina_reader")
+
+
+def image_table(table: str) -> str:
+    """Where a table's images are kept."""
+    return "fuzz." + table.replace(".", "_")
+
+
+@dataclass
+class World:
+    """The source, changed at random; one transaction is one tick of its clock."""
+
+    db: Connection
+    rng: random.Random
+    now: int = 0
+    changed: dict[int, set[str]] = field(default_factory=dict)  # by tick
+
+    def tick(self, tables: Sequence[str], statements: int) -> None:
+        """One transaction over some tables; a statement that a constraint refuses is left out."""
+        with self.db.transaction():
+            row = self.db.execute("SELECT nextval('fuzz.clock') AS now").fetchone()
+            assert row is not None
+            self.now = row["now"]
+            for _ in range(statements):
+                self._change(self.rng.choice(tables))
+        self.changed[self.now] = {table for table in DOMAINS if self._has_images(table)}
+
+    def _has_images(self, table: str) -> bool:
+        query = f"SELECT 1 AS found FROM {image_table(table)} WHERE vitrina_at = %s LIMIT 1"
+        return self.db.execute(query.encode(), [self.now]).fetchone() is not None
+
+    def _change(self, table: str) -> None:
+        rng, domain = self.rng, DOMAINS[table]
+        first = next(iter(domain))
+        action = rng.choice(["insert", "insert", "insert", "update", "update", "update", "rekey", "delete"])
+        where = rng.choice(domain[first])
+        names = [name for name in domain if name != first or action == "insert"]
+        if action == "update":
+            names = rng.sample(names, rng.randint(1, min(2, len(names))))
+        elif action == "rekey":
+            names = [first]
+        values = [rng.choice(domain[name]) for name in names]
+        if action == "insert":
+            text = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))})"
+        elif action == "delete":
+            text, values = f"DELETE FROM {table} WHERE {first} = %s", [where]
+        else:
+            text = f"UPDATE {table} SET {', '.join(f'{name} = %s' for name in names)} WHERE {first} = %s"
+            values.append(where)
+        try:
+            with self.db.transaction():
+                self.db.execute(text.encode(), values)
+        except psycopg.IntegrityError:
+            pass
+
+
+Row = tuple[Any, ...]
+Key = tuple[Any, ...]
+Touched = Callable[["Follower", int, int], tuple[bool, set[tuple[tuple[str, ...], Key]]]]
+
+
+@dataclass
+class Follower:
+    """A mart that follows the world by impact queries; it converges no key that they do not give."""
+
+    shape: Shape
+    view: LiveView
+    conn: Connection
+    mart: dict[Key, Counter[Row]] = field(default_factory=dict)
+    position: int = 0
+    images_of: str = "*"  # which images the impact queries see
+    kept: int = 0  # slices that did not refresh everything
+
+    def start(self, now: int) -> None:
+        """Load it whole."""
+        self.mart, self.position = self.whole(), now
+
+    def whole(self) -> dict[Key, Counter[Row]]:
+        """What the query gives now, by key; rows without a key aside."""
+        found: dict[Key, Counter[Row]] = {}
+        for row in self.conn.execute(self._whole):
+            values = tuple(row.values())
+            key, rest = values[: len(self.shape.key)], values[len(self.shape.key) :]
+            if None not in key:
+                found.setdefault(key, Counter())[rest] += 1
+        return found
+
+    @property
+    def _whole(self) -> bytes:
+        keys = ", ".join(f"{as_key(name)} AS k{n}" for n, name in enumerate(self.shape.key))
+        return f"SELECT {keys}, q::text AS image FROM (\n{self.shape.select}\n) AS q".encode()
+
+    def follow(self, world: World, until: int) -> None:
+        """Take the changes up to a tick, against the current state."""
+        changed = set[str]().union(*(world.changed.get(at, set()) for at in range(self.position + 1, until + 1)))
+        everything = any(o.table in changed and o.verdict == "everything" for o in self.view.occurrences)
+        current = self.whole()
+        if everything:
+            self.mart = current
+        elif changed:
+            self._converge(current, self._touched(changed, until))
+            self.kept += 1
+        self.position = until
+
+    def _touched(self, changed: set[str], until: int) -> Iterator[tuple[tuple[str, ...], Key]]:
+        for occurrence in self.view.occurrences:
+            if occurrence.table in changed:
+                query = occurrence.impact({occurrence.table: self._images(occurrence.table, until)})
+                names = ", ".join(as_key(name) for name in occurrence.key)
+                text = sql.SQL("SELECT {} FROM ({}) AS q").format(sql.SQL(names), query)
+                for row in self.conn.cursor(row_factory=psycopg.rows.tuple_row).execute(text):
+                    yield occurrence.key, row
+
+    def _images(self, table: str, until: int) -> sql.Composable:
+        text = f"(SELECT {self.images_of} FROM {image_table(table)} WHERE vitrina_at > {self.position} AND vitrina_at <= {until})"
+        return sql.SQL(text)
+
+    def _converge(self, current: dict[Key, Counter[Row]], touched: Iterator[tuple[tuple[str, ...], Key]]) -> None:
+        positions = {name: at for at, name in enumerate(self.shape.key)}
+        dirty: dict[tuple[int, ...], set[Key]] = {}
+        for names, key in touched:
+            dirty.setdefault(tuple(positions[name] for name in names), set()).add(key)
+        for key in self.mart.keys() | current.keys():
+            if any(tuple(key[at] for at in part) in wanted for part, wanted in dirty.items()):
+                self.mart.pop(key, None)
+                if key in current:
+                    self.mart[key] = current[key]
+
+    def assert_equal(self, note: str) -> None:
+        """The mart is what the query gives."""
+        current = self.whole()
+        wrong = {key for key in self.mart.keys() | current.keys() if self.mart.get(key) != current.get(key)}
+        assert not wrong, f"{self.shape.name}: {note}: {len(wrong)} keys differ, such as {sorted(map(str, wrong))[:3]}"
+
+
+def as_key(name: str) -> str:
+    """A key column as text, so that equal numbers are one key."""
+    return f"coalesce(CASE WHEN pg_typeof(q.{name}) = 'numeric'::regtype THEN trim_scale(q.{name}::text::numeric)::text END, q.{name}::text)"
+
+
+def follow_all(lab: Lab, conn: Connection, chosen: Sequence[Shape]) -> list[Follower]:
+    """The shapes that can be live and do not always refresh everything."""
+    followers = []
+    for shape in chosen:
+        view = understand(conn, lab.connections.reading, shape.select, shape.key)
+        if any(o.verdict == "keys" for o in view.occurrences):
+            followers.append(Follower(shape, view, conn))
+    return followers
+
+
+def understood(lab: Lab, conn: Connection, shape: Shape) -> LiveView | ConfigError:
+    """What the shape is, or why it cannot be live."""
+    try:
+        return understand(conn, lab.connections.reading, shape.select, shape.key)
+    except ConfigError as error:
+        return error
