@@ -140,9 +140,9 @@ class EmbeddedElasticsearch(ServerDirectory):
 
     def _start(self, lock: int) -> None:
         if self._server_pid() is None:
-            self._settle()
             java = distribution.find_java(self.version, self._account)
-            dist = distribution.fetch(self.version, self.cache, java)
+            dist = self._distribution(java)
+            self._settle()
             self._make_directories()
             self._ensure_version()
             self._write("port", str(self._free_port()))
@@ -188,6 +188,13 @@ class EmbeddedElasticsearch(ServerDirectory):
     @property
     def _mark(self) -> str:
         return f"-Dvitrina.directory={self._root}"
+
+    def _distribution(self, java: Path) -> Path:
+        dist = distribution.fetch(self.version, self.cache, java)
+        if self._account.run(["test", "-x", dist / "bin" / "elasticsearch"]).returncode != 0:
+            problem = f"the user who runs Elasticsearch cannot reach {dist}"
+            raise ConfigError(problem, "set VITRINA_ELASTICSEARCH_CACHE to a directory that everybody can enter")
+        return dist
 
     def _make_directories(self) -> None:
         names = ["data", "config/jvm.options.d", "logs", "tmp"]
