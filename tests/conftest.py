@@ -10,8 +10,17 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.elastic import ELASTIC, delete_indexes, elastic_server, start_or_skip
-from tests.support import SERVER, Lab, clone, drop, make_templates
+from tests.support import (
+    ELASTIC,
+    SERVER,
+    Lab,
+    clone,
+    delete_indexes,
+    drop,
+    elastic_server,
+    make_templates,
+    start_or_skip,
+)
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.log import configure_logging
 

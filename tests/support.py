@@ -6,18 +6,23 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import httpx
 import psycopg
+import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from vitrina.adapters.connections import Connections
 from vitrina.bootstrap import Warehouse, set_up
 from vitrina.demo.data import load_cinema
+from vitrina.distribution import Missing
 from vitrina.domain.pipeline import Pipeline
 from vitrina.domain.run import RunOptions
+from vitrina.elastic import VERSION, EmbeddedElasticsearch
 from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.requests import RequestRepo
@@ -26,6 +31,7 @@ from vitrina.runner.main import Runner
 from vitrina.settings import Settings
 
 SERVER = "VITRINA_TEST_SERVER"
+ELASTIC = "VITRINA_TEST_ELASTIC"
 # How many sessions of this database wait for a lock: the server is shared with other tests.
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 QUICK: dict[str, Any] = {
@@ -60,6 +66,32 @@ def drop(conninfo: str) -> None:
     name = str(conninfo_to_dict(conninfo)["dbname"])
     with psycopg.connect(os.environ[SERVER], autocommit=True) as conn:
         conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def elastic_server(directory: Path | None = None) -> EmbeddedElasticsearch:
+    """The one that all tests of this run share, or one elsewhere; VITRINA_TEST_ES_VERSION chooses the version."""
+    version = os.environ.get("VITRINA_TEST_ES_VERSION") or VERSION
+    cache = Settings().elasticsearch_cache
+    return EmbeddedElasticsearch(directory or Path(os.environ[ELASTIC]), version=version, cache=cache)
+
+
+def start_or_skip(server: EmbeddedElasticsearch) -> None:
+    """Start it; where Java, Maven or the network is missing, skip, unless VITRINA_REQUIRE forbids that."""
+    needed = "elasticsearch" if server.version.startswith("8.") else "es9"
+    try:
+        server.start()
+    except Missing as error:
+        if needed in os.environ.get("VITRINA_REQUIRE", "").split(","):
+            pytest.fail(f"VITRINA_REQUIRE has {needed}: {error}")
+        pytest.skip(str(error))
+
+
+def delete_indexes(url: str, prefix: str) -> None:
+    """All whose names begin so, by name: Elasticsearch deletes none by a pattern."""
+    with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+        found = client.get(f"/{prefix}*", params={"expand_wildcards": "all"}).raise_for_status()
+        for name in found.json():
+            client.delete(f"/{name}").raise_for_status()
 
 
 @dataclass

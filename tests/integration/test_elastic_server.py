@@ -14,8 +14,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from tests.elastic import elastic_server, start_or_skip
-from tests.support import wait_for
+from tests.support import elastic_server, start_or_skip, wait_for
 from vitrina import distribution, elastic
 from vitrina.distribution import Missing, default_cache, fetch, find_java
 from vitrina.domain.errors import ConfigError
@@ -23,7 +22,7 @@ from vitrina.elastic import EmbeddedElasticsearch, find_server
 from vitrina.host import Account
 from vitrina.settings import Settings
 
-START = "import sys; from pathlib import Path; from tests.elastic import elastic_server; "
+START = "import sys; from pathlib import Path; from tests.support import elastic_server; "
 START += "elastic_server(Path(sys.argv[1])).start()"
 FETCH = "import sys; from pathlib import Path; from vitrina import distribution as d, host; "
 FETCH += "v = sys.argv[2]; d.fetch(v, Path(sys.argv[1]), d.find_java(v, host.Account()))"
