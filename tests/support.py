@@ -32,6 +32,7 @@ from vitrina.settings import Settings
 
 SERVER = "VITRINA_TEST_SERVER"
 ELASTIC = "VITRINA_TEST_ELASTIC"
+QUICK_JVM = ["-XX:TieredStopAtLevel=1"]  # compiles less: half the time to start, a slower server
 # How many sessions of this database wait for a lock: the server is shared with other tests.
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 QUICK: dict[str, Any] = {
@@ -72,7 +73,8 @@ def elastic_server(directory: Path | None = None) -> EmbeddedElasticsearch:
     """The one that all tests of this run share, or one elsewhere; VITRINA_TEST_ES_VERSION chooses the version."""
     version = os.environ.get("VITRINA_TEST_ES_VERSION") or VERSION
     cache = Settings().elasticsearch_cache
-    return EmbeddedElasticsearch(directory or Path(os.environ[ELASTIC]), version=version, cache=cache)
+    place = directory or Path(os.environ[ELASTIC])
+    return EmbeddedElasticsearch(place, version=version, cache=cache, jvm=QUICK_JVM)
 
 
 def start_or_skip(server: EmbeddedElasticsearch) -> None:

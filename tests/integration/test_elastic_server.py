@@ -97,7 +97,7 @@ def in_another_process(script: str, *arguments: str | Path) -> subprocess.Popen[
 @contextmanager
 def stranger(uid: int) -> Iterator[subprocess.Popen[bytes]]:
     """A program of the server's user that is no Elasticsearch, and must not be harmed."""
-    process = subprocess.Popen(["sleep", "60"], user=uid)
+    process = subprocess.Popen(["sleep", "3600"], user=uid)
     try:
         yield process
     finally:
@@ -188,7 +188,7 @@ def test_two_who_start_at_once_get_one_server(stopped: EmbeddedElasticsearch) ->
 def test_a_start_that_was_killed_is_no_obstacle(stopped: EmbeddedElasticsearch) -> None:
     (stopped._home / "log").unlink()
     starter = in_another_process(START, stopped.directory)
-    wait_for((stopped._home / "log").exists, 30)
+    wait_for((stopped._home / "log").exists, 120)
     starter.kill()
     starter.wait()
     stopped.start()
