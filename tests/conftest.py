@@ -10,8 +10,17 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.support import ELASTIC, SERVER, Lab, clone, delete_indexes, drop, elastic_server, make_templates
-from vitrina.distribution import Missing
+from tests.support import (
+    ELASTIC,
+    SERVER,
+    Lab,
+    clone,
+    delete_indexes,
+    drop,
+    elastic_server,
+    make_templates,
+    start_or_skip,
+)
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.log import configure_logging
 
@@ -69,13 +78,7 @@ def lab() -> Iterator[Lab]:
 def elastic() -> str:
     """The URL of one Elasticsearch for all workers, started by the first test that asks; the controller ends it."""
     server = elastic_server()
-    needed = "elasticsearch" if server.version.startswith("8.") else "es9"
-    try:
-        server.start()
-    except Missing as error:
-        if needed in os.environ.get("VITRINA_REQUIRE", "").split(","):
-            pytest.fail(f"{needed} is required by VITRINA_REQUIRE: {error}")
-        pytest.skip(str(error))
+    start_or_skip(server)
     return server.url
 
 

@@ -12,15 +12,17 @@ from typing import Any
 
 import httpx
 import psycopg
+import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from vitrina.adapters.connections import Connections
 from vitrina.bootstrap import Warehouse, set_up
 from vitrina.demo.data import load_cinema
+from vitrina.distribution import Missing
 from vitrina.domain.pipeline import Pipeline
 from vitrina.domain.run import RunOptions
-from vitrina.elastic import EmbeddedElasticsearch
+from vitrina.elastic import VERSION, EmbeddedElasticsearch
 from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.requests import RequestRepo
@@ -30,6 +32,7 @@ from vitrina.settings import Settings
 
 SERVER = "VITRINA_TEST_SERVER"
 ELASTIC = "VITRINA_TEST_ELASTIC"
+QUICK_JVM = ["-XX:TieredStopAtLevel=1"]  # compiles less: half the time to start, a slower server
 # How many sessions of this database wait for a lock: the server is shared with other tests.
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 QUICK: dict[str, Any] = {
@@ -66,10 +69,23 @@ def drop(conninfo: str) -> None:
         conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-def elastic_server() -> EmbeddedElasticsearch:
-    """The Elasticsearch that all tests of this run share; VITRINA_TEST_ES_VERSION chooses which."""
-    version = os.environ.get("VITRINA_TEST_ES_VERSION")
-    return EmbeddedElasticsearch(Path(os.environ[ELASTIC]), version=version, cache=Settings().elasticsearch_cache)
+def elastic_server(directory: Path | None = None) -> EmbeddedElasticsearch:
+    """The one that all tests of this run share, or one elsewhere; VITRINA_TEST_ES_VERSION chooses the version."""
+    version = os.environ.get("VITRINA_TEST_ES_VERSION") or VERSION
+    cache = Settings().elasticsearch_cache
+    place = directory or Path(os.environ[ELASTIC])
+    return EmbeddedElasticsearch(place, version=version, cache=cache, jvm=QUICK_JVM)
+
+
+def start_or_skip(server: EmbeddedElasticsearch) -> None:
+    """Start it; where Java, Maven or the network is missing, skip, unless VITRINA_REQUIRE forbids that."""
+    needed = "elasticsearch" if server.version.startswith("8.") else "es9"
+    try:
+        server.start()
+    except Missing as error:
+        if needed in os.environ.get("VITRINA_REQUIRE", "").split(","):
+            pytest.fail(f"VITRINA_REQUIRE has {needed}: {error}")
+        pytest.skip(str(error))
 
 
 def delete_indexes(url: str, prefix: str) -> None:

@@ -74,6 +74,15 @@ def _java_homes() -> Iterator[Path]:
         yield from (Path(name).resolve() for name in sorted(glob(os.path.expanduser(pattern))))
 
 
+def find_maven(version: str) -> str:
+    """The program that fetches this Elasticsearch."""
+    maven = shutil.which("mvn")
+    if maven is None:
+        problem = f"Elasticsearch {version} is fetched with Maven, and there is no `mvn` on PATH"
+        raise Missing(problem, f"install Maven (on Debian: apt install maven), {OR_ANOTHER}")
+    return maven
+
+
 def default_cache() -> Path:
     """The user's cache; root's is closed to the user who runs the server, so root's are where everybody may look."""
     if os.geteuid() == 0:
@@ -114,10 +123,7 @@ def _make(version: str, target: Path, java: Path, lock: int) -> None:
 
 def _download(version: str, directory: Path, java: Path, lock: int) -> None:
     """Maven inherits the lock: if we are killed, the next one waits for it. With -U it forgets earlier failures."""
-    maven = shutil.which("mvn")
-    if maven is None:
-        problem = f"Elasticsearch {version} is fetched with Maven, and there is no `mvn` on PATH"
-        raise Missing(problem, f"install Maven (on Debian: apt install maven), {OR_ANOTHER}")
+    maven = find_maven(version)
     artifact = [f"-Dartifact={ARTIFACT}:{version}:zip", f"-DoutputDirectory={directory}"]
     try:
         done = subprocess.run(
@@ -140,6 +146,8 @@ def _not_fetched(version: str, said: str) -> ConfigError:
     problem = f"{problem}: {reason[1] if reason else said.strip()[-500:]}"
     if "Could not find artifact" in problem:
         return ConfigError(problem, "name a version that exists")
+    if "Could not create local repository" in problem:
+        return ConfigError(problem, "set MAVEN_OPTS=-Dmaven.repo.local=… to a directory that this user can write")
     return Missing(problem, _look_online())
 
 

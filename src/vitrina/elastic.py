@@ -21,7 +21,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ from vitrina.host import Command
 from vitrina.settings import Settings
 
 VERSION = "8.19.0"
-START_SECONDS = 180
+START_SECONDS = 300  # a busy machine takes a minute or more
 STOP_SECONDS = 30
 ADDRESS = "127.0.0.1"
 PORTS = range(9200, 30000)  # below those that the system hands out to connections, so that a restart finds it free
@@ -78,6 +78,7 @@ class EmbeddedElasticsearch(ServerDirectory):
         version: str | None = None,
         port: int | None = None,
         heap: str = "512m",
+        jvm: Sequence[str] = (),
         cache: Path | None = None,
         settings: Mapping[str, str | bool] | None = None,
     ) -> None:
@@ -85,6 +86,7 @@ class EmbeddedElasticsearch(ServerDirectory):
         self.version = version or VERSION
         self.port = port
         self.heap = heap
+        self.jvm = list(jvm)
         self.cache = (cache or distribution.default_cache()).absolute()
         self.settings = dict(settings or {})
 
@@ -150,9 +152,9 @@ class EmbeddedElasticsearch(ServerDirectory):
 
     def _start(self, lock: int) -> None:
         if self._server_pid() is None:
-            self._settle()
             java = distribution.find_java(self.version, self._account)
-            dist = distribution.fetch(self.version, self.cache, java)
+            dist = self._distribution(java)
+            self._settle()
             self._make_directories()
             self._ensure_version()
             self._write("port", str(self._free_port()))
@@ -199,6 +201,13 @@ class EmbeddedElasticsearch(ServerDirectory):
     def _mark(self) -> str:
         return f"-Dvitrina.directory={self._root}"
 
+    def _distribution(self, java: Path) -> Path:
+        dist = distribution.fetch(self.version, self.cache, java)
+        if self._account.run(["test", "-x", dist / "bin" / "elasticsearch"]).returncode != 0:
+            problem = f"the user who runs Elasticsearch cannot reach {dist}"
+            raise ConfigError(problem, "set VITRINA_ELASTICSEARCH_CACHE to a directory that everybody can enter")
+        return dist
+
     def _make_directories(self) -> None:
         names = ["data", "config/jvm.options.d", "logs", "tmp"]
         made = self._account.run(["mkdir", "-p", *names], cwd=self._home)
@@ -235,7 +244,7 @@ class EmbeddedElasticsearch(ServerDirectory):
         self._write("config/elasticsearch.yml", "".join(f"{k}: {json.dumps(v)}\n" for k, v in settings.items()))
         theirs = (dist / "config" / "jvm.options").read_text().splitlines()
         kept = [line for line in theirs if not line.startswith(NOT_OURS)]
-        ours = [f"-Xms{self.heap}", f"-Xmx{self.heap}", f"-XX:ErrorFile={home}/logs/hs_err.log", self._mark]
+        ours = [f"-Xms{self.heap}", f"-Xmx{self.heap}", f"-XX:ErrorFile={home}/logs/hs_err.log", self._mark, *self.jvm]
         self._write("config/jvm.options", "\n".join([*kept, *ours, ""]))
         self._write("config/log4j2.properties", (dist / "config" / "log4j2.properties").read_text())
 
