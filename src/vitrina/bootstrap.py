@@ -11,8 +11,8 @@ from pydantic import SecretStr
 from vitrina.adapters.connections import Connections
 from vitrina.adapters.transformers import load_transforms
 from vitrina.control.plane import ControlPlane
-from vitrina.elastic import embedded_elasticsearch, find_server
 from vitrina.domain.pipeline import WAREHOUSE
+from vitrina.elastic import embedded_elasticsearch, find_server
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta import migrate, roles
 from vitrina.meta.db import connect

@@ -30,6 +30,7 @@ class StepResult:
     position: dict[str, Any] | None = None
     fields: dict[str, Any] = field(default_factory=dict)
     is_batch: bool = False
+    quiet: bool = False  # one of many: counted, and not written into the run's log
 
 
 Step: TypeAlias = Callable[[Connection], StepResult]
@@ -46,6 +47,11 @@ class Mode(Protocol):
     def settle(self) -> Iterable[Step]:
         """What is left to do when a run is interrupted between two steps."""
         return ()
+
+    @property
+    def is_burst(self) -> bool:
+        """Whether the run did nothing but follow changes: one of many, that the history sums up."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,7 @@ class Job:
     position: dict[str, Any] | None
     written_before: dict[str, str]
     check: Callable[[], None] = lambda: None  # raises when the run should stop; for loops inside a step
+    others_wait: Callable[[], bool] = lambda: False  # whether other pipelines are due
 
     @property
     def output(self) -> tuple[Column, ...]:

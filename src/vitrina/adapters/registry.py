@@ -1,18 +1,20 @@
 """Which adapter serves a plan: by source, by mode, by target."""
 
 from collections.abc import Sequence
+from functools import partial
 
+from vitrina.adapters.connections import Connections
 from vitrina.adapters.elastic.delivery import Delivery
 from vitrina.adapters.elastic.shape import Shape
 from vitrina.adapters.elastic.writer import IndexWriter
 from vitrina.adapters.finders.full import FullMode
 from vitrina.adapters.finders.incremental import IncrementalMode
+from vitrina.adapters.finders.live import LiveMode
 from vitrina.adapters.finders.repair import RepairMode
 from vitrina.adapters.job import Job, Mode
 from vitrina.adapters.writers.writer import TableWriter, Writer
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.policy import is_index
-from vitrina.settings import Settings
 from vitrina.sql.describe import Column
 
 
@@ -23,14 +25,17 @@ def resolve_writer(plan: Plan, output: Sequence[Column]) -> Writer:
     return TableWriter()
 
 
-def resolve_mode(job: Job, settings: Settings, epoch: int) -> Mode:
+def resolve_mode(job: Job, connections: Connections, epoch: int) -> Mode:
     """The steps for a job's mode and target."""
+    make_mode = partial(_by_mode, connections=connections)
     if isinstance(job.writer, IndexWriter):
-        return Delivery(job, job.writer, _by_mode, settings, epoch)
-    return _by_mode(job)
+        return Delivery(job, job.writer, make_mode, connections.settings, epoch)
+    return make_mode(job)
 
 
-def _by_mode(job: Job) -> Mode:
+def _by_mode(job: Job, connections: Connections) -> Mode:
     if job.options.repair or job.options.rebuild:
         return RepairMode(job)
+    if job.plan.mode == "live":
+        return LiveMode(job, connections)
     return IncrementalMode(job) if job.plan.mode == "incremental" else FullMode(job)

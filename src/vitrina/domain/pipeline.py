@@ -45,8 +45,9 @@ class Pipeline(BaseModel):
     key: tuple[str, ...] = Field(
         default=(), description="Columns that identify a row; default: the target's primary key."
     )
-    mode: Literal["full", "incremental"] = Field(
-        default="full", description="full: compare everything, write what differs. incremental: follow a cursor."
+    mode: Literal["full", "incremental", "live"] = Field(
+        default="full",
+        description="full: compare everything, write what differs. incremental: follow a cursor. live: follow changes.",
     )
     incremental_key: str | None = Field(default=None, description="A column that grows with every change.")
     incremental_id_key: str | None = Field(default=None, description="A unique column that breaks ties.")
@@ -68,6 +69,9 @@ class Pipeline(BaseModel):
     )
     settings: dict[str, Any] = Field(default={}, description="For an index: its settings, such as analysers.")
     adopt: bool = Field(default=False, description="For an index: take over one that somebody else made.")
+    impact: dict[str, str] = Field(
+        default={}, description="For live: by table, a SELECT of the keys that rows of `changed` touch."
+    )
     tasks: tuple[Task, ...] = Field(default=(), description="One SQL task, then transforms; wins over source_query.")
 
     @field_validator("schedule_interval")
@@ -100,18 +104,22 @@ class Plan(BaseModel):
     transforms: tuple[str, ...]
     target: str
     key: tuple[str, ...]
-    mode: Literal["full", "incremental"]
+    mode: Literal["full", "incremental", "live"]
     cursor: tuple[str, str] | None
     on_drift: Literal["fail", "add"]
     publish: Literal["batches", "atomic"]
     mapping: dict[str, dict[str, Any]]
     settings: dict[str, Any]
     adopt: bool
+    impact: dict[str, str]
+    continuous: bool = False  # live, and not on a schedule
 
     @property
     def fingerprint(self) -> str:
         """Changes exactly when a checkpoint taken under another plan says nothing about this one."""
-        kept = self.model_dump(mode="json", exclude={"on_drift", "publish", "mapping", "settings", "adopt"})
+        kept = self.model_dump(
+            mode="json", exclude={"on_drift", "publish", "mapping", "settings", "adopt", "continuous"}
+        )
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -134,6 +142,8 @@ def resolve(pipeline: Pipeline) -> Plan:
         mapping=pipeline.mapping,
         settings=pipeline.settings,
         adopt=pipeline.adopt,
+        impact=pipeline.impact,
+        continuous=pipeline.mode == "live" and not pipeline.schedule_interval,
     )
 
 

@@ -33,7 +33,7 @@ class PipelineExecutor:
         log = RunLog(self.leases.conn, claim)
         log.say("info", "started", attempt=claim.attempt, config_version=claim.version)
         try:
-            ledger = self._run(claim, control, log)
+            ledger, is_burst = self._run(claim, control, log)
         except PauseRequested:
             log.say("info", "paused")
             self.leases.pause(claim)
@@ -41,10 +41,10 @@ class PipelineExecutor:
             log.say("info", "handed back: this runner is stopping")
             self.leases.hand_back(claim, "the runner is stopping; another goes on")
         else:
-            self.leases.succeed(claim)
+            self.leases.succeed(claim, is_burst=is_burst)
             log.show("info", "succeeded", {f"rows_{name}": value for name, value in vars(ledger.total).items()})
 
-    def _run(self, claim: Claim, control: RunControl, log: RunLog) -> Ledger:
+    def _run(self, claim: Claim, control: RunControl, log: RunLog) -> tuple[Ledger, bool]:
         pipeline = Pipeline.parse(claim.config)
         plan = check_plan(pipeline, self.connections.settings)
         with ExitStack() as stack:
@@ -55,14 +55,14 @@ class PipelineExecutor:
             columns = {"target": plan.target, "types": {c.name: c.type for c in job.written}}
             settings, timeout = self.connections.writing, self.connections.fence_timeout
             ledger = Ledger(conn, claim, settings, timeout, log, plan.fingerprint, columns, claim.seq)
-            mode = resolve_mode(job, self.connections.settings, claim.epoch)
+            mode = resolve_mode(job, self.connections, claim.epoch)
             with closing(mode.steps()) as steps:
                 for step in steps:
                     fenced = ledger.commit(step)
                     control.status = fenced.status
                     self._stop_if_asked(mode, control, ledger)
                     self._reload(job, claim, fenced.reload_version, log)
-        return ledger
+        return ledger, mode.is_burst
 
     def _stop_if_asked(self, mode: Mode, control: RunControl, ledger: Ledger) -> None:
         """Between two steps; what is on its way to a mart arrives first."""
@@ -91,6 +91,7 @@ class PipelineExecutor:
         key = resolve_key(self.leases.conn, plan) if plan.transforms else plan.key
         job = make_job(claim.pipeline_id, pipeline, plan, reader, key, settings, control.check)
         job.options, job.written_before = claim.options, _written_before(claim, plan)
+        job.others_wait = self.leases.others_wait
         if claim.config_hash in (None, plan.fingerprint):
             job.position = claim.checkpoint
         elif claim.checkpoint:

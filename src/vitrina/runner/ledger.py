@@ -39,14 +39,16 @@ class Ledger:
             fields = self._fields(result, time.monotonic() - started)
             runs = RunRepo(self.conn)
             runs.count(self.claim.run_id, result.counts, int(result.is_batch))
-            runs.log(self.claim.run_id, "info", result.event, fields)
+            if not result.quiet:
+                runs.log(self.claim.run_id, "info", result.event, fields)
             reach("before checkpoint")
             checkpoint = Checkpoint(result.position, self.columns, self.config_hash)
             fenced = StateRepo(self.conn).fence(self.claim.pipeline_id, self.claim.epoch, self.seq, checkpoint)
         reach("after checkpoint")
         self.seq += 1
         self.total += result.counts
-        self.log.show("info", result.event, fields)
+        if not result.quiet:
+            self.log.show("info", result.event, fields)
         return fenced
 
     def _fields(self, result: StepResult, seconds: float) -> dict[str, object]:

@@ -105,6 +105,7 @@ class Runner:
             self.connections.open_warehouse("manager") as conn,
         ):
             listener.execute("LISTEN vitrina_wake")
+            listener.execute("LISTEN vitrina_changes")
             manager = self._manager(conn)
             log.info("runner ready", runner=self.identity.name, slots=self.settings.slots)
             ticks = 0

@@ -40,6 +40,7 @@ class PipelineManager:
                 log.error("schedule ignored", pipeline=row["name"], error=str(error))
                 continue
             pipelines.schedule(row["id"], row["schedule_interval"], due)
+        pipelines.wake_live()
 
     def tidy(self) -> None:
         """Forget old events and answers, and drop scratch tables that nobody holds."""

@@ -39,6 +39,7 @@ class LogWriter:
         self._max_rows = max_rows
         self._next_id = held.last_id + 1
         self._segment: tuple[int, str] | None = None
+        self._recent: dict[str, int] = {}  # the newest change of each relation, of what is not published yet
 
     def start(self) -> None:
         """Forget what a predecessor appended and did not publish: at most one transaction of its source."""
@@ -60,9 +61,11 @@ class LogWriter:
             self._hold()
             segment = self._segment_for(self._next_id)
             after = self._copy(segment[1], chunk.changes)
+            recent = self._recent | {change.relation: n for n, change in enumerate(chunk.changes, self._next_id)}
             if chunk.position is not None:
-                self._publish(chunk, after - 1, fingerprints)
+                self._publish(chunk, after - 1, recent, fingerprints)
         self._next_id, self._segment = after, segment
+        self._recent = recent if chunk.position is None else {}
 
     def tidy(self) -> int:
         """Drop the segments that all followers have passed, and the oldest beyond the limit; how many."""
@@ -118,9 +121,12 @@ class LogWriter:
                 copy.write_row((number, *change))
         return self._next_id + len(changes)
 
-    def _publish(self, chunk: Chunk, last_id: int, fingerprints: Mapping[str, str] | None) -> None:
+    def _publish(
+        self, chunk: Chunk, last_id: int, recent: Mapping[str, int], fingerprints: Mapping[str, str] | None
+    ) -> None:
         params = {
             "last_id": last_id,
+            "recent": Jsonb(dict(recent)),
             "position": chunk.position,
             "committed_at": chunk.committed_at,
             "fingerprints": Jsonb(dict(fingerprints)) if fingerprints is not None else None,

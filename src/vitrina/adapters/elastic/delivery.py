@@ -194,7 +194,7 @@ class Delivery(Mode):
         return StepResult("found what was on its way", position=self.job.position, fields=fields)
 
     def _send_again(self, start: int, end: int, conn: Connection) -> StepResult:
-        counts = Touched(self.work, self.keys).converge(start, end, conn)
+        counts = Touched(self.work).converge_slice(self.keys, start, end, conn)
         fields = {"done": end, "of": self.in_doubt}
         return StepResult("sent again", counts, self.job.position, fields, is_batch=True)
 

@@ -12,39 +12,55 @@ from vitrina.adapters.writers.converge import key_arrays, reader_scope
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
 
+COMMA = sql.SQL(", ")
+
 
 class Touched:
-    """The keys of a segment, a slice at a time: upserts and deletes in one statement."""
+    """Upserts and deletes in one statement, for keys that come as arrays: one array literal a key column."""
 
-    def __init__(self, work: Work, keys: KeySegment) -> None:
+    def __init__(self, work: Work) -> None:
         self.work = work
         self.job = work.job
-        self.keys = keys
+        self.by_keys = work.query.by_keys  # how the query is restricted to keys
+        self._staged = False
 
-    def converge(self, start: int, end: int, conn: Connection) -> Counts:
-        """Make the mart equal the query for the keys numbered after `start` up to `end`."""
-        scope, params = self._scope(start, end, conn)
-        statement = self.work.statements.upsert(scope, keys=self.keys.slice())
-        row = self.work.apply(conn, statement, [start, end, *params])
+    def converge_slice(self, keys: KeySegment, start: int, end: int, conn: Connection) -> Counts:
+        """Make the mart equal the query for the keys of a segment, numbered after `start` up to `end`."""
+        args = fetch(conn, sql.SQL("SELECT {} AS args").format(key_arrays(keys)), [start, end])["args"]
+        return self.converge(list(args), conn)
+
+    def converge(self, args: list[str | None], conn: Connection) -> Counts:
+        """The same for keys in arrays."""
+        scope, params = self._scope(args, conn)
+        statement = self.work.statements.upsert(scope, keys=self._keys())
+        row = self.work.apply(conn, statement, [args, *params])
         return Counts(row["read"], row["written"], row["deleted"], row["read"] - row["written"])
 
-    def _scope(self, start: int, end: int, conn: Connection) -> tuple[sql.Composable, list[Any]]:
+    def _keys(self) -> sql.Composed:
+        """The keys of $1 as a relation, in the mart's types."""
+        mart = self.work.mart
+        typed = [sql.SQL("($1::text[])[{}]::{}[]").format(sql.SQL(str(n)), sql.SQL(mart.types[name]))
+                 for n, name in enumerate(mart.key, 1)]  # fmt: skip
+        names = COMMA.join(map(sql.Identifier, mart.key))
+        return sql.SQL("(SELECT * FROM unnest({}) AS u ({}))").format(COMMA.join(typed), names)
+
+    def _scope(self, args: list[str | None], conn: Connection) -> tuple[sql.Composable, list[Any]]:
         """In place as the reader; or staged, from another server or through the transforms."""
         if self.job.stays_inside:
-            return reader_scope(self.job.columns, key_arrays(self.keys), "$3"), [self._by_keys().as_string(conn)]
-        args = fetch(conn, sql.SQL("SELECT {} AS args").format(key_arrays(self.keys)), [start, end])["args"]
-        self._stage(conn, list(args))
+            return reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2"), [self.by_keys().as_string(conn)]
+        self._stage(conn, args)
         return self.work.stage.identifier, []
-
-    def _by_keys(self) -> sql.Composed:
-        return self.work.query.by_keys()
 
     def _stage(self, conn: Connection, args: list[str | None]) -> None:
         stage = self.work.stage
-        stage.create(conn)
+        if self._staged:
+            stage.truncate(conn)
+        else:
+            stage.create(conn)
+        self._staged = True
         if self.job.transformer is None:
             copy_across(self.job.reader, self.work.query.with_args(args).by_keys(), stage, conn)
             return
-        rows = self.job.transformer.apply(self.job.reader.fetch(self._by_keys(), args))
+        rows = self.job.transformer.apply(self.job.reader.fetch(self.by_keys(), args))
         with stage.copy_in(conn, "text") as copy:
             write_rows(copy, rows, self.job.transformer.columns)

@@ -109,7 +109,7 @@ class PipelinePatch(Body):
     source_table: str | None = None
     target_table: str | None = None
     key: list[str] | None = None
-    mode: Literal["full", "incremental"] | None = None
+    mode: Literal["full", "incremental", "live"] | None = None
     incremental_key: str | None = None
     incremental_id_key: str | None = None
     batch_size: int | None = Field(default=None, ge=1, le=1_000_000)
@@ -123,6 +123,7 @@ class PipelinePatch(Body):
     mapping: dict[str, dict[str, Any]] | None = None
     settings: dict[str, Any] | None = None
     adopt: bool | None = None
+    impact: dict[str, str] | None = None
     tasks: list[Task] | None = None
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"batch_size": 10_000}]})

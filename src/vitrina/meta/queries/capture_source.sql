@@ -80,3 +80,20 @@ SELECT m.name, m.relid::regclass::text AS member, m.relid = m.root AS is_root, c
              WHERE a.attrelid = c.oid AND a.attgenerated = 's' AND NOT a.attisdropped ORDER BY a.attnum) AS stored
 FROM members m LEFT JOIN pg_class c ON c.oid = m.relid
 ORDER BY m.name, is_root DESC, member
+
+-- name: identity
+-- The columns whose old values are told of a table, or of each partition that holds rows.
+SELECT t.name,
+       coalesce((SELECT array_agg(a.attname::text) FROM pg_attribute a
+                 WHERE a.attrelid = m.relid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v'
+                   AND (c.relreplident = 'f' OR a.attnum = ANY (
+                       SELECT unnest(i.indkey::smallint[]) FROM pg_index i
+                       WHERE i.indrelid = m.relid AND i.indisvalid
+                         AND CASE c.relreplident WHEN 'd' THEN i.indisprimary WHEN 'i' THEN i.indisreplident END))),
+                '{}') AS columns
+FROM unnest(%(tables)s::text[]) AS t (name)
+JOIN pg_namespace n ON n.nspname = split_part(t.name, '.', 1)
+JOIN pg_class r ON r.relnamespace = n.oid AND r.relname = substr(t.name, strpos(t.name, '.') + 1)
+CROSS JOIN LATERAL (SELECT p.relid::oid FROM pg_partition_tree(r.oid) p WHERE p.isleaf
+                    UNION SELECT r.oid WHERE r.relkind = 'r') AS m
+JOIN pg_class c ON c.oid = m.relid

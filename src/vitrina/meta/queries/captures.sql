@@ -60,7 +60,7 @@ FOR UPDATE
 -- name: publish
 -- The end of an append: whole transactions become visible to followers, with the position that they reach.
 UPDATE etl.etl_captures
-SET last_id = %(last_id)s, position = %(position)s, committed_at = coalesce(%(committed_at)s, committed_at),
+SET last_id = %(last_id)s, recent = recent || %(recent)s, position = %(position)s, committed_at = coalesce(%(committed_at)s, committed_at),
     fingerprints = coalesce(%(fingerprints)s, fingerprints),
     failures = 0, last_error = NULL, updated_at = clock_timestamp(),
     expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)

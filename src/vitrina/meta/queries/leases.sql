@@ -156,3 +156,7 @@ WITH mine AS (
     FROM free WHERE l.pipeline_id = free.pipeline_id
 )
 SELECT mine.run_id, p.status FROM mine JOIN etl.etl_pipelines p ON p.id = mine.pipeline_id
+
+-- name: others_wait
+SELECT EXISTS (SELECT FROM etl.etl_pipelines p
+               WHERE p.enabled AND p.due_at <= now() AND p.status IN ('RUN_REQUESTED', 'IDLE')) AS yes

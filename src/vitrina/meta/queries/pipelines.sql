@@ -1,11 +1,11 @@
 -- name: add
 INSERT INTO etl.etl_pipelines (id, name, description, type, source, source_type, source_query, source_table,
     target_table, key, mode, incremental_key, incremental_id_key, batch_size, schedule_interval, enabled, python_task,
-    on_drift, publish, mapping, settings, adopt)
+    on_drift, publish, mapping, settings, adopt, impact)
 VALUES (%(id)s, %(name)s, %(description)s, %(type)s, %(source)s, %(source_type)s, %(source_query)s, %(source_table)s,
     %(target_table)s, %(key)s, %(mode)s, %(incremental_key)s, %(incremental_id_key)s, %(batch_size)s,
     %(schedule_interval)s, %(enabled)s, %(python_task)s, %(on_drift)s, %(publish)s,
-    %(mapping)s, %(settings)s, %(adopt)s)
+    %(mapping)s, %(settings)s, %(adopt)s, %(impact)s)
 RETURNING id
 
 -- name: add_task
@@ -50,3 +50,17 @@ WHERE enabled AND due_at IS NULL AND status = 'IDLE' AND schedule_interval IS NO
 UPDATE etl.etl_pipelines SET due_at = %(due_at)s
 WHERE id = %(id)s AND enabled AND due_at IS NULL AND status = 'IDLE' AND schedule_interval = %(schedule_interval)s
   AND (last_due_at IS NULL OR last_due_at < %(due_at)s)
+
+-- name: wake_live
+-- Live pipelines without a schedule are due when there is something to follow: they were never live, changes may be
+-- missing, a relation of theirs has changed, or the log cannot be trimmed because of them.
+UPDATE etl.etl_pipelines p SET due_at = clock_timestamp()
+FROM etl.etl_captures c, etl.etl_state s
+WHERE p.mode = 'live' AND p.enabled AND p.status = 'IDLE' AND p.due_at IS NULL AND p.schedule_interval IS NULL
+  AND c.source = p.source AND c.installed_at IS NOT NULL AND s.pipeline_id = p.id
+  AND coalesce((s.checkpoint #>> '{live,not_before}')::timestamptz <= clock_timestamp(), true)
+  AND (s.checkpoint -> 'live' IS NULL OR s.checkpoint #> '{live,comparing}' IS NOT NULL
+       OR (s.checkpoint #>> '{live,generation}')::integer <> c.generation
+       OR c.last_id - (s.checkpoint #>> '{live,id}')::bigint > %(far)s
+       OR EXISTS (SELECT FROM jsonb_array_elements_text(s.checkpoint #> '{live,tables}') AS t (relation)
+                  WHERE (c.recent ->> t.relation)::bigint > (s.checkpoint #>> '{live,id}')::bigint))

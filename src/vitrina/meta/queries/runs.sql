@@ -56,3 +56,28 @@ ORDER BY r.id DESC LIMIT %(limit)s
 -- name: events
 SELECT e.id, e.at, e.level, e.event, e.fields FROM etl.etl_run_events e
 WHERE e.run_id = %(run_id)s AND e.id > %(after)s ORDER BY e.id LIMIT %(limit)s
+
+-- name: add_to_hour
+-- A burst of a live pipeline is added to the row of its hour. Zero rows: it is the first, or somebody asked for it.
+WITH this AS (SELECT * FROM etl.etl_runs WHERE id = %(run_id)s AND due_at IS NOT NULL)
+UPDATE etl.etl_runs r
+SET finished_at = this.finished_at, rows_read = r.rows_read + this.rows_read,
+    rows_written = r.rows_written + this.rows_written, rows_deleted = r.rows_deleted + this.rows_deleted,
+    rows_unchanged = r.rows_unchanged + this.rows_unchanged, batches = r.batches + this.batches, bursts = r.bursts + 1
+FROM this
+WHERE r.id = (SELECT h.id FROM etl.etl_runs h
+              WHERE h.pipeline_id = this.pipeline_id AND h.id < this.id ORDER BY h.id DESC LIMIT 1)
+  AND r.bursts > 0 AND r.status = 'SUCCESS' AND r.config_version = this.config_version
+  AND date_trunc('hour', r.started_at) = date_trunc('hour', this.started_at)
+RETURNING r.id
+
+-- name: mark_burst
+UPDATE etl.etl_runs SET bursts = 1 WHERE id = %(run_id)s AND due_at IS NOT NULL
+
+-- name: move_events
+-- What it found worth saying goes with it; that it began and ended does not.
+UPDATE etl.etl_run_events SET run_id = %(hour_id)s
+WHERE run_id = %(run_id)s AND (level <> 'info' OR event NOT IN ('started', 'mart is ready', 'succeeded', 'followed'))
+
+-- name: drop
+DELETE FROM etl.etl_runs WHERE id = %(run_id)s

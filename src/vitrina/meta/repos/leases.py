@@ -116,9 +116,26 @@ class LeaseRepo:
         kept = {name: state[name] for name in ("seq", "checkpoint", "config_hash", "columns")}
         return replace(claim, run_id=run["run_id"], attempt=found["attempt"], **kept)
 
-    def succeed(self, claim: Claim) -> None:
-        """Done; it rests until it is due again."""
-        self._leave("succeed", claim, RunStatus.SUCCESS, None)
+    def succeed(self, claim: Claim, *, is_burst: bool = False) -> None:
+        """Done; it rests until it is due again. A burst is added to those of the same hour."""
+        with translated(), self.conn.transaction():
+            self._leave("succeed", claim, RunStatus.SUCCESS, None)
+            if is_burst:
+                self._roll_up(claim)
+
+    def _roll_up(self, claim: Claim) -> None:
+        run = {"run_id": claim.run_id}
+        hour = self.conn.execute(RUNS["add_to_hour"], run).fetchone()
+        if hour is None:
+            self.conn.execute(RUNS["mark_burst"], run)
+        else:
+            self.conn.execute(RUNS["move_events"], run | {"hour_id": hour["id"]})
+            self.conn.execute(RUNS["drop"], run)
+
+    def others_wait(self) -> bool:
+        """Whether some pipeline is due and nobody has it."""
+        row = fetch_one(self.conn, SQL["others_wait"])
+        return row is not None and bool(row["yes"])
 
     def pause(self, claim: Claim) -> None:
         """Stopped between batches, as asked."""

@@ -18,6 +18,7 @@ from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
 
 SQL = queries("pipelines")
+FAR_BEHIND = 100_000  # changes, of tables that do not concern a pipeline, after which it moves its position on
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,11 @@ class PipelineRepo:
     def unplanned(self) -> list[DictRow]:
         """Scheduled pipelines without a due time, with the database's clock."""
         return fetch_all(self.conn, SQL["unplanned"])
+
+    def wake_live(self) -> None:
+        """Live pipelines are due when there is something to follow."""
+        with translated():
+            self.conn.execute(SQL["wake_live"], {"far": FAR_BEHIND})
 
     def schedule(self, pipeline_id: UUID, schedule_interval: str, due_at: datetime) -> None:
         """Set the next due time, unless somebody was first."""

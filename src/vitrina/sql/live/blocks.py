@@ -302,7 +302,9 @@ class _BlockReader:
         block.limited = any(node[name] and not node[name].flag("constisnull") for name in ("limitCount", "limitOffset"))
         block.grouping_sets = bool(node["groupingSets"])
         block.group = () if node["setOperations"] else sorted_by(node.items("groupClause"))
-        block.aggregated = bool(node.flag("hasAggs") or node["groupClause"] or node["groupingSets"] or node["havingQual"])
+        block.aggregated = bool(
+            node.flag("hasAggs") or node["groupClause"] or node["groupingSets"] or node["havingQual"]
+        )
         block.partitions = tuple(sorted_by(window.items("partitionClause")) for window in node.items("windowClause"))
         if node["distinctClause"]:
             block.deduplicated = True

@@ -8,7 +8,19 @@ from itertools import chain, combinations
 from typing import TypeAlias
 
 from vitrina.sql.live.changes import Change, Demand, key_strict
-from vitrina.sql.live.exprs import Call, Col, Const, Expr, bare, is_null, null_without, obstacle, places, strip, transform
+from vitrina.sql.live.exprs import (
+    Call,
+    Col,
+    Const,
+    Expr,
+    bare,
+    is_null,
+    null_without,
+    obstacle,
+    places,
+    strip,
+    transform,
+)
 
 MOST_OPTIONAL = 3
 MOST_STEPS = 2_000

@@ -22,6 +22,7 @@ CREATE TABLE etl.etl_captures (
     -- the log: changes up to last_id are whole transactions; what is above is not published yet
     last_id           bigint NOT NULL DEFAULT 0,
     log_start         bigint NOT NULL DEFAULT 1,     -- the first id that is still kept
+    recent            jsonb NOT NULL DEFAULT '{}',   -- by relation: the id of its newest change
     committed_at      timestamptz,                   -- of the newest transaction captured
     generation        integer NOT NULL DEFAULT 1,    -- another one: changes may be missing in between, compare in full
     generation_reason text NOT NULL DEFAULT 'installed',
@@ -57,6 +58,9 @@ CREATE TABLE etl.etl_change_segments (
     name     text NOT NULL UNIQUE,
     PRIMARY KEY (source, first_id)
 );
+
+-- How many bursts of a live pipeline a run sums up; 0: it is a run of its own.
+ALTER TABLE etl.etl_runs ADD COLUMN bursts integer NOT NULL DEFAULT 0 CHECK (bursts >= 0);
 
 -- Pipelines that follow the log, and the impact queries that a user supplies for them.
 ALTER TABLE etl.etl_pipelines

@@ -1,0 +1,95 @@
+"""What a follower sees of the change log: slices of changes, and when there are more."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from psycopg import sql
+from psycopg.rows import DictRow
+
+from vitrina.adapters.captures import log
+from vitrina.adapters.captures.changes import REWRITTEN, TRUNCATED
+from vitrina.adapters.connections import Connections
+from vitrina.domain.errors import ConfigError
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.captures import Capture, CaptureRepo
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Changes of a few transactions, in the order of their commits."""
+
+    changes: Sequence[DictRow]
+    last_id: int
+
+    @cached_property
+    def relations(self) -> dict[str, list[DictRow]]:
+        """The changes by relation."""
+        found: dict[str, list[DictRow]] = {}
+        for change in self.changes:
+            found.setdefault(change["relation"], []).append(change)
+        return found
+
+    @property
+    def committed_at(self) -> datetime | None:
+        """Of the oldest change: the slice is as late as that."""
+        return min((change["committed_at"] for change in self.changes), default=None)
+
+    def upheaval(self) -> str:
+        """The relation of which no single rows are told; empty as a rule."""
+        return next((c["relation"] for c in self.changes if c["op"] in (TRUNCATED, REWRITTEN)), "")
+
+    def images(self, relation: str) -> sql.Composed:
+        """Old and new rows of a relation, as what can stand after FROM."""
+        changes = self.relations[relation]
+        texts = [image for change in changes for image in (change["old_image"], change["new_image"]) if image]
+        rows = sql.Literal(f"[{','.join(texts)}]")
+        table = sql.Identifier(*relation.split(".", 1))
+        return sql.SQL("jsonb_populate_recordset(NULL::{}, {}::jsonb)").format(table, rows)
+
+    def lacks(self, relation: str, columns: Sequence[str]) -> bool:
+        """Whether some new row was told without one of these columns: a large value that did not change."""
+        images: Iterator[dict[str, Any]] = (
+            json.loads(change["new_image"]) for change in self.relations[relation] if change["new_image"]
+        )
+        return any(name not in image for image in images for name in columns)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """The log of one source, through sessions of its own: a step's transaction would see it as of its beginning."""
+
+    source: str
+    conn: Connection
+    listener: Connection
+
+    @classmethod
+    @contextmanager
+    def open(cls, connections: Connections, source: str) -> Iterator["Feed"]:
+        """For the length of a run."""
+        with connections.open_warehouse("follow") as conn, connections.open_listener() as listener:
+            yield cls(source, conn, listener)
+
+    def tip(self) -> log.Tip:
+        """Where the log stands."""
+        return log.tip(self.conn, self.source)
+
+    def capture(self) -> Capture:
+        """How the source is captured."""
+        found = CaptureRepo(self.conn).find(self.source)
+        if found is None:
+            remedy = f"vitrina capture install --source {self.source}"
+            raise ConfigError(f"the changes of source {self.source!r} are not captured", remedy)
+        return found
+
+    def read(self, after_id: int, relations: Sequence[str], limit: int) -> Slice:
+        """The next changes of these relations."""
+        return Slice(*log.read_slice(self.conn, self.source, after_id, relations, limit))
+
+    def wait(self, seen: log.Tip, seconds: float) -> log.Tip:
+        """Until there is more, or the time is up."""
+        return log.wait(self.listener, self.conn, seen, seconds)

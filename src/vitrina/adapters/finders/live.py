@@ -1,0 +1,217 @@
+"""Mode `live`: follow the changes of the tables that the query reads, and converge the keys that they touch.
+
+Going live: wait until no transaction is open that the capture may not have seen, note where the log stands, compare in
+full, and follow from there. The position is the id of the last change that the mart has; it is committed together with
+what the change did to the mart.
+"""
+
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from vitrina.adapters.captures import log
+from vitrina.adapters.connections import Connections
+from vitrina.adapters.finders.feed import Feed, Slice
+from vitrina.adapters.finders.full import FullMode
+from vitrina.adapters.finders.impact import Impact
+from vitrina.adapters.finders.touched import Touched
+from vitrina.adapters.finders.work import Work
+from vitrina.adapters.job import Job, Mode, Step, StepResult
+from vitrina.domain.errors import ConfigError
+from vitrina.failpoints import reach
+from vitrina.meta.db import Connection, connect
+
+SLICE = 5_000  # changes that are mapped to keys at once
+LINGER_SECONDS = 2.0  # how long a follower waits for more before it gives its slot back
+BURST_SECONDS = 600.0  # and how long it stays when there is always more
+PATIENCE_SECONDS = 1.0  # or when others wait for a slot
+COMPARISONS = 10.0  # between two comparisons there is at least this many times the length of one, in seconds
+
+
+class LiveMode(Mode):
+    """The steps of a live run: go live if it is not, then follow until nothing is left."""
+
+    def __init__(self, job: Job, connections: Connections) -> None:
+        self.job = job
+        self.connections = connections
+        self.position: dict[str, Any] = dict((job.position or {}).get("live") or {})
+        self.position.pop("not_before", None)
+        self.compared = False
+        self.started = time.monotonic()
+
+    @property
+    def is_burst(self) -> bool:
+        """It only followed."""
+        return not self.compared
+
+    def steps(self) -> Generator[Step, None, None]:
+        """Go live, then follow."""
+        with Feed.open(self.connections, self.job.plan.source) as feed:
+            self.feed = feed
+            yield self._prepare
+            self.impact = Impact.of(self.work, feed.capture())
+            why = self._why_compare()
+            if why:
+                yield from self._go_live(why)
+            yield from self._follow()
+
+    def _prepare(self, conn: Connection) -> StepResult:
+        self.work = Work.prepare(self.job, conn)
+        self.touched = Touched(self.work)
+        return StepResult("mart is ready", position=self.job.position, fields={"ddl": self.work.ddl}, quiet=True)
+
+    def _why_compare(self) -> str:
+        """Why the mart has to be compared in full before changes can be followed; empty when it has not."""
+        tip = self.feed.tip()
+        if not self.position or self.position.get("comparing"):
+            return "it is not live yet"
+        if self.position["source"] != self.job.plan.source or set(self.position["tables"]) != set(self.impact.tables):
+            return "the query reads other tables"
+        if self.position["generation"] != tip.generation:
+            return f"changes may be missing: {tip.generation_reason}"
+        if not tip.holds(self.position["generation"], self.position["id"]):
+            return "the change log no longer reaches back to where it was"
+        return ""
+
+    # ── going live ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _go_live(self, why: str) -> Iterator[Step]:
+        with connect(self.connections.resolve_capture(self.job.plan.source), "going live") as conn:
+            uncovered = log.uncovered(conn, self.feed.capture(), self.impact.tables)
+        if uncovered:
+            said = "; ".join(f"{table}: {reason}" for table, reason in uncovered.items())
+            remedy = f"vitrina capture install --source {self.job.plan.source} --tables {','.join(uncovered)}"
+            raise ConfigError(f"not captured: {said}", remedy)
+        yield partial(self._say, "waiting for transactions that were open", {"why": why})
+        log.barrier(self.job.reader.conn, lambda _: self.job.check())
+        tip = self.feed.tip()
+        self._move(tip.last_id, generation=tip.generation, comparing=True)
+        yield partial(self._say, "comparing in full", {"why": why})
+        yield from self._compare()
+        yield partial(self._say, "live", {"tables": list(self.impact.tables)})
+
+    def _compare(self) -> Iterator[Step]:
+        """One comparison, as mode full; the log is followed from where it stood before."""
+        reach("before comparison")
+        self.compared = True
+        started = time.monotonic()
+        for step in FullMode(self.job).steps():
+            yield partial(self._keep_position, step)
+        rest = timedelta(seconds=COMPARISONS * (time.monotonic() - started))
+        self.position.pop("comparing", None)
+        self.position["compare_after"] = (datetime.now(UTC) + rest).isoformat()
+
+    def _keep_position(self, step: Step, conn: Connection) -> StepResult:
+        return replace(step(conn), position=self._checkpoint())
+
+    # ── following ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _follow(self) -> Iterator[Step]:
+        slices, applied = 0, 0
+        while True:
+            tip = self.feed.tip()
+            if self.position["generation"] != tip.generation or not tip.holds(tip.generation, self.position["id"]):
+                break  # the next run compares
+            found = self.feed.read(self.position["id"], self.impact.tables, SLICE)
+            if found.changes:
+                why = self.impact.why_everything(found)
+                if why and not self._may_compare():
+                    self.position["not_before"] = self.position["compare_after"]
+                    break
+                yield from self._refresh(found, why) if why else self._apply(found)
+                slices, applied = slices + 1, applied + len(found.changes)
+            elif found.last_id > self.position["id"]:
+                self.position["id"] = found.last_id
+            if self._is_enough(bool(found.changes)) or not (found.changes or self._wait(tip)):
+                break
+        fields = {"changes": applied, "slices": slices, "lag_ms": self.position.get("lag_ms")}
+        yield partial(self._say, "followed", {name: value for name, value in fields.items() if value is not None})
+
+    def _is_enough(self, found: bool) -> bool:
+        stayed = time.monotonic() - self.started
+        if not self.job.plan.continuous:
+            return not found
+        return stayed > BURST_SECONDS or (stayed > PATIENCE_SECONDS and self.job.others_wait())
+
+    def _wait(self, tip: log.Tip) -> bool:
+        """Whether there is more to come within a while."""
+        deadline = time.monotonic() + LINGER_SECONDS
+        while time.monotonic() < deadline:
+            self.job.check()
+            now = self.feed.wait(tip, min(0.25, deadline - time.monotonic()))
+            if (now.last_id, now.generation) != (tip.last_id, tip.generation):
+                return True
+            if time.monotonic() - self.started > PATIENCE_SECONDS and self.job.others_wait():
+                return False
+        return False
+
+    def _may_compare(self) -> bool:
+        """Comparisons are kept apart by a multiple of what one takes."""
+        after = self.position.get("compare_after")
+        return after is None or datetime.now(UTC) >= datetime.fromisoformat(after)
+
+    def _refresh(self, found: Slice, why: str) -> Iterator[Step]:
+        """A change that may touch any key: everything is compared, and what was logged before is done with."""
+        yield partial(self._say, "comparing in full", {"why": why})
+        tip = self.feed.tip()
+        yield from self._compare()
+        self._note(found, tip.last_id if tip.generation == self.position["generation"] else found.last_id)
+
+    def _apply(self, found: Slice) -> Iterator[Step]:
+        """The keys that a slice touches, converged; the position moves with the last of them."""
+        args, count = self.impact.few_keys(found, self.job.rows_at_once)
+        if count <= self.job.rows_at_once:
+            yield partial(self._converge, found, args, count)
+            return
+        yield partial(self._find_keys, found)
+        for start, end in self.job.slices(0, self.found):
+            yield partial(self._converge_slice, found, start, end)
+
+    def _converge(self, found: Slice, args: list[str | None], count: int, conn: Connection) -> StepResult:
+        counts = self.touched.converge(args, conn) if count else None
+        self._note(found, found.last_id)
+        reach("live slice")
+        fields = {"keys": count, "changes": len(found.changes)}
+        extra = {"counts": counts} if counts else {}
+        return StepResult("applied", position=self._checkpoint(), fields=fields, is_batch=True, quiet=True, **extra)
+
+    def _find_keys(self, found: Slice, conn: Connection) -> StepResult:
+        """Many keys, or only parts of keys: kept in the database, never row by row in Python."""
+        self.keys = self.work.new_keys()
+        self.keys.create(conn)
+        self.impact.keep_keys(found, self.keys, conn)
+        self.found = self.keys.settle(conn)
+        fields = {"keys": self.found, "changes": len(found.changes)}
+        return StepResult("found what is touched", position=self._checkpoint(), fields=fields)
+
+    def _converge_slice(self, found: Slice, start: int, end: int, conn: Connection) -> StepResult:
+        counts = self.touched.converge_slice(self.keys, start, end, conn)
+        if end >= self.found:
+            self._note(found, found.last_id)
+            self.keys.drop(conn)
+        reach("live slice")
+        fields = {"done": end, "of": self.found}
+        return StepResult("applied", counts, self._checkpoint(fields), fields, is_batch=True)
+
+    # ── the position ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _move(self, id_: int, **more: Any) -> None:
+        self.position = {"source": self.job.plan.source, "tables": list(self.impact.tables), "id": id_, **more}
+
+    def _note(self, found: Slice, last_id: int) -> None:
+        """The mart has everything up to here: this late."""
+        now = datetime.now(UTC)
+        self.position |= {"id": last_id, "applied_at": now.isoformat()}
+        if found.committed_at:
+            late = max((now - found.committed_at).total_seconds(), 0.0)
+            self.position |= {"committed_at": found.committed_at.isoformat(), "lag_ms": round(late * 1000, 1)}
+
+    def _checkpoint(self, progress: dict[str, int] | None = None) -> dict[str, Any]:
+        return {"live": dict(self.position), **(progress or {})}
+
+    def _say(self, event: str, fields: dict[str, Any], conn: Connection) -> StepResult:
+        del conn
+        return StepResult(event, position=self._checkpoint() if self.position else None, fields=fields)

@@ -1,0 +1,77 @@
+"""Live marts on real captures: what changes in the tables arrives in the mart, and nothing else is touched."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.living import Living, living
+from tests.support import Lab
+
+CARD = """
+    SELECT f.id AS film_id, f.title, f.rating,
+           array_agg(DISTINCT g.name ORDER BY g.name) FILTER (WHERE g.name IS NOT NULL) AS genres
+    FROM content.film_work f
+    LEFT JOIN content.genre_film_work fg ON fg.film_work_id = f.id
+    LEFT JOIN content.genre g ON g.id = fg.genre_id
+    GROUP BY f.id
+"""
+AGGREGATE = "SELECT film_id, count(*) AS votes, avg(rating) AS average FROM ugc.ratings GROUP BY film_id"
+
+
+@pytest.fixture(params=["wal", "trigger"])
+def live(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Living]:
+    """The cinema, captured."""
+    with living(lab, request.param) as live:
+        yield live
+
+
+def test_a_renamed_genre_refreshes_its_films(live: Living) -> None:
+    pipeline = live.add(CARD)
+    live.follow(pipeline)
+    assert "comparing in full" in live.events(pipeline)
+    live.assert_equal(pipeline)
+    live.lab.sql(
+        "UPDATE content.genre SET name = name || '!' WHERE id = (SELECT genre_id FROM content.genre_film_work LIMIT 1)"
+    )
+    touched = live.lab.value(
+        "SELECT count(DISTINCT film_work_id) FROM content.genre_film_work JOIN content.genre g ON g.id = genre_id WHERE g.name LIKE '%!'"
+    )
+    run = live.follow(pipeline)
+    assert "comparing in full" not in live.events(pipeline)
+    assert (run["rows_written"], run["rows_deleted"]) == (touched, 0)
+    live.assert_equal(pipeline)
+
+
+def test_links_move_films_go_and_come(live: Living) -> None:
+    pipeline = live.add(CARD, batch_size=3)
+    live.follow(pipeline)
+    lab = live.lab
+    lab.sql("DELETE FROM content.genre_film_work WHERE film_work_id IN (SELECT id FROM content.film_work LIMIT 5)")
+    lab.sql("DELETE FROM content.film_work WHERE id IN (SELECT id FROM content.film_work ORDER BY id DESC LIMIT 4)")
+    lab.sql(
+        "UPDATE content.genre_film_work SET film_work_id = (SELECT min(id::text)::uuid FROM content.film_work)"
+        " WHERE id IN (SELECT id FROM content.genre_film_work ORDER BY id LIMIT 3)"
+    )
+    lab.sql("UPDATE content.film_work SET title = 'moved' WHERE rating > 8")
+    run = live.follow(pipeline)
+    assert "comparing in full" not in live.events(pipeline)
+    assert run["rows_deleted"] == 4
+    live.assert_equal(pipeline)
+
+
+def test_a_new_rating_refreshes_one_average(live: Living) -> None:
+    pipeline = live.add(AGGREGATE)
+    live.follow(pipeline)
+    live.lab.sql("UPDATE ugc.ratings SET rating = 1 WHERE id = (SELECT id FROM ugc.ratings WHERE rating > 3 LIMIT 1)")
+    run = live.follow(pipeline)
+    assert run["rows_written"] == 1
+    live.assert_equal(pipeline)
+
+
+def test_truncate_means_a_comparison(live: Living) -> None:
+    pipeline = live.add(AGGREGATE)
+    live.follow(pipeline)
+    live.lab.configure(max_delete_rows=10**6)
+    live.lab.sql("DELETE FROM ugc.ratings WHERE film_id IN (SELECT film_id FROM ugc.ratings LIMIT 1)")
+    live.follow(pipeline)
+    live.assert_equal(pipeline)
