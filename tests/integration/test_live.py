@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.elastic import open_search
 from tests.living import Living, living
 from tests.support import Lab
 
@@ -75,3 +76,18 @@ def test_truncate_means_a_comparison(live: Living) -> None:
     live.lab.sql("DELETE FROM ugc.ratings WHERE film_id IN (SELECT film_id FROM ugc.ratings LIMIT 1)")
     live.follow(pipeline)
     live.assert_equal(pipeline)
+
+
+def test_an_index_is_live_too(lab: Lab, elastic: str, index_prefix: str) -> None:
+    with living(lab, "wal") as live, open_search(lab, elastic, index_prefix) as search:
+        pipeline = search.add("cards", source_query=CARD, mode="live")
+        live.follow(pipeline)
+        assert search.documents("cards") == search.wanted(pipeline)
+        lab.sql(
+            "UPDATE content.genre SET name = name || '!' WHERE id = (SELECT genre_id FROM content.genre_film_work LIMIT 1)"
+        )
+        lab.sql("DELETE FROM content.film_work WHERE id IN (SELECT id FROM content.film_work ORDER BY id DESC LIMIT 4)")
+        run = live.follow(pipeline)
+        assert run["rows_deleted"] == 4
+        assert "comparing in full" not in live.events(pipeline)
+        assert search.documents("cards") == search.wanted(pipeline)

@@ -1,6 +1,7 @@
 """The runner process: start-up checks, recovery, ticks; woken by NOTIFY, with polling as the fallback."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from vitrina.runner.manager import PipelineManager, work_off
 from vitrina.runner.requests import LANES, RequestDesk
 
 log = structlog.get_logger()
+WAKE = "vitrina_wake"
 TIDY_EVERY = 300  # ticks
 
 
@@ -104,7 +106,7 @@ class Runner:
             self.connections.open_listener() as listener,
             self.connections.open_warehouse("manager") as conn,
         ):
-            listener.execute("LISTEN vitrina_wake")
+            listener.execute(f"LISTEN {WAKE}")
             listener.execute("LISTEN vitrina_changes")
             manager = self._manager(conn)
             log.info("runner ready", runner=self.identity.name, slots=self.settings.slots)
@@ -117,13 +119,18 @@ class Runner:
                 manager.tick()
                 for wake in self._wakes:
                     wake.set()
-                self._wait_for_wake(listener)
+                self._wait_for_wake(listener, manager)
 
-    def _wait_for_wake(self, listener: Connection) -> None:
-        """Until a NOTIFY or the poll interval; in short waits, so that a signal is noticed."""
-        for _ in range(max(1, round(self.settings.poll_seconds / 0.25))):
-            if self.stopping.is_set() or any(listener.notifies(timeout=0.25, stop_after=1)):
-                return
+    def _wait_for_wake(self, listener: Connection, manager: PipelineManager) -> None:
+        """Until something is asked for or the poll interval is over; in short waits, so that a signal is noticed.
+
+        Changes of a source come many times a second: they wake only if a live pipeline waits for them.
+        """
+        deadline = time.monotonic() + self.settings.poll_seconds
+        while not self.stopping.is_set() and time.monotonic() < deadline:
+            for notify in listener.notifies(timeout=0.25, stop_after=1):
+                if notify.channel == WAKE or manager.wake_live():
+                    return
 
     def _threads(self) -> list[Thread]:
         """The slots, a lane for each sort of request, and whoever looks after captures."""

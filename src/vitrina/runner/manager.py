@@ -40,7 +40,11 @@ class PipelineManager:
                 log.error("schedule ignored", pipeline=row["name"], error=str(error))
                 continue
             pipelines.schedule(row["id"], row["schedule_interval"], due)
-        pipelines.wake_live()
+        self.wake_live()
+
+    def wake_live(self) -> bool:
+        """Whether some live pipeline has become due."""
+        return PipelineRepo(self.conn).wake_live() > 0
 
     def tidy(self) -> None:
         """Forget old events and answers, and drop scratch tables that nobody holds."""

@@ -46,6 +46,7 @@ class Delivery(Mode):
     """A mode over an index. The mode itself knows of nothing but the shadow."""
 
     parcel: Parcel | None = None  # of the step that was just committed
+    mode: Mode | None = None  # once the index is ready
     senders: Senders[Parcel] | None = None
     settling = True  # what was in doubt at the start is not all sent again yet
 
@@ -81,6 +82,11 @@ class Delivery(Mode):
             yield from self._finish(senders)
         yield from self._keeping_position(self.generations.close())
 
+    @property
+    def is_burst(self) -> bool:
+        """As the mode itself."""
+        return self.mode is not None and self.mode.is_burst and not self.generations.is_new
+
     def settle(self) -> Iterator[Step]:
         """A run is interrupted between steps: what is on its way arrives and is confirmed.
 
@@ -106,7 +112,8 @@ class Delivery(Mode):
     def _mode_steps(self) -> Iterator[Step]:
         job = self.job
         job.options = replace(job.options, rebuild=False, repair=self.generations.loads_all or job.options.repair)
-        yield from self._make_mode(job).steps()
+        self.mode = self._make_mode(job)
+        yield from self.mode.steps()
 
     def _keeping_position(self, steps: Iterator[Step]) -> Iterator[Step]:
         """Steps around the mode leave the checkpoint where it is."""

@@ -90,6 +90,13 @@ class Feed:
         """The next changes of these relations."""
         return Slice(*log.read_slice(self.conn, self.source, after_id, relations, limit))
 
+    def now(self) -> datetime:
+        """By the meta-store's clock, as every time that is kept."""
+        row = self.conn.execute("SELECT clock_timestamp() AS now").fetchone()
+        assert row is not None
+        at: datetime = row["now"]
+        return at
+
     def wait(self, seen: log.Tip, seconds: float) -> log.Tip:
         """Until there is more, or the time is up."""
         return log.wait(self.listener, self.conn, seen, seconds)

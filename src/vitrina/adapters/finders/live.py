@@ -8,7 +8,7 @@ what the change did to the mart.
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from vitrina.adapters.finders.touched import Touched
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Job, Mode, Step, StepResult
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.run import NOTHING, Counts
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection, connect
 
@@ -40,6 +41,7 @@ class LiveMode(Mode):
         self.position: dict[str, Any] = dict((job.position or {}).get("live") or {})
         self.position.pop("not_before", None)
         self.compared = False
+        self.deleted = 0  # by this run
         self.started = time.monotonic()
 
     @property
@@ -97,12 +99,12 @@ class LiveMode(Mode):
         """One comparison, as mode full; the log is followed from where it stood before."""
         reach("before comparison")
         self.compared = True
-        started = time.monotonic()
+        started = self.feed.now()
         for step in FullMode(self.job).steps():
             yield partial(self._keep_position, step)
-        rest = timedelta(seconds=COMPARISONS * (time.monotonic() - started))
+        ended = self.feed.now()
         self.position.pop("comparing", None)
-        self.position["compare_after"] = (datetime.now(UTC) + rest).isoformat()
+        self.position["compare_after"] = (ended + COMPARISONS * (ended - started)).isoformat()
 
     def _keep_position(self, step: Step, conn: Connection) -> StepResult:
         return replace(step(conn), position=self._checkpoint())
@@ -110,7 +112,7 @@ class LiveMode(Mode):
     # ── following ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _follow(self) -> Iterator[Step]:
-        slices, applied = 0, 0
+        slices, applied, busy_at = 0, 0, time.monotonic()
         while True:
             tip = self.feed.tip()
             if self.position["generation"] != tip.generation or not tip.holds(tip.generation, self.position["id"]):
@@ -122,36 +124,34 @@ class LiveMode(Mode):
                     self.position["not_before"] = self.position["compare_after"]
                     break
                 yield from self._refresh(found, why) if why else self._apply(found)
-                slices, applied = slices + 1, applied + len(found.changes)
+                slices, applied, busy_at = slices + 1, applied + len(found.changes), time.monotonic()
             elif found.last_id > self.position["id"]:
                 self.position["id"] = found.last_id
-            if self._is_enough(bool(found.changes)) or not (found.changes or self._wait(tip)):
+            if self._is_enough() or (not found.changes and not self._wait(tip, busy_at + LINGER_SECONDS)):
                 break
         fields = {"changes": applied, "slices": slices, "lag_ms": self.position.get("lag_ms")}
         yield partial(self._say, "followed", {name: value for name, value in fields.items() if value is not None})
 
-    def _is_enough(self, found: bool) -> bool:
+    def _is_enough(self) -> bool:
+        """Whether a follower that could go on should give its slot back."""
         stayed = time.monotonic() - self.started
-        if not self.job.plan.continuous:
-            return not found
         return stayed > BURST_SECONDS or (stayed > PATIENCE_SECONDS and self.job.others_wait())
 
-    def _wait(self, tip: log.Tip) -> bool:
-        """Whether there is more to come within a while."""
-        deadline = time.monotonic() + LINGER_SECONDS
-        while time.monotonic() < deadline:
+    def _wait(self, tip: log.Tip, deadline: float) -> bool:
+        """Whether more has come by then; on a schedule nobody waits."""
+        while self.job.plan.continuous and time.monotonic() < deadline:
             self.job.check()
-            now = self.feed.wait(tip, min(0.25, deadline - time.monotonic()))
+            now = self.feed.wait(tip, max(0.0, min(0.25, deadline - time.monotonic())))
             if (now.last_id, now.generation) != (tip.last_id, tip.generation):
                 return True
-            if time.monotonic() - self.started > PATIENCE_SECONDS and self.job.others_wait():
+            if self._is_enough():
                 return False
         return False
 
     def _may_compare(self) -> bool:
         """Comparisons are kept apart by a multiple of what one takes."""
         after = self.position.get("compare_after")
-        return after is None or datetime.now(UTC) >= datetime.fromisoformat(after)
+        return after is None or self.feed.now() >= datetime.fromisoformat(after)
 
     def _refresh(self, found: Slice, why: str) -> Iterator[Step]:
         """A change that may touch any key: everything is compared, and what was logged before is done with."""
@@ -167,16 +167,17 @@ class LiveMode(Mode):
             yield partial(self._converge, found, args, count)
             return
         yield partial(self._find_keys, found)
-        for start, end in self.job.slices(0, self.found):
+        atomic = self.job.plan.publish == "atomic"
+        for start, end in [(0, self.found)] if atomic else self.job.slices(0, self.found):
             yield partial(self._converge_slice, found, start, end)
 
     def _converge(self, found: Slice, args: list[str | None], count: int, conn: Connection) -> StepResult:
-        counts = self.touched.converge(args, conn) if count else None
+        counts = self.touched.converge(args, conn) if count else NOTHING
+        self._guard_deletes(counts, conn)
         self._note(found, found.last_id)
         reach("live slice")
         fields = {"keys": count, "changes": len(found.changes)}
-        extra = {"counts": counts} if counts else {}
-        return StepResult("applied", position=self._checkpoint(), fields=fields, is_batch=True, quiet=True, **extra)
+        return StepResult("applied", counts, self._checkpoint(), fields, is_batch=True, quiet=True)
 
     def _find_keys(self, found: Slice, conn: Connection) -> StepResult:
         """Many keys, or only parts of keys: kept in the database, never row by row in Python."""
@@ -189,12 +190,20 @@ class LiveMode(Mode):
 
     def _converge_slice(self, found: Slice, start: int, end: int, conn: Connection) -> StepResult:
         counts = self.touched.converge_slice(self.keys, start, end, conn)
+        self._guard_deletes(counts, conn)
         if end >= self.found:
             self._note(found, found.last_id)
             self.keys.drop(conn)
         reach("live slice")
         fields = {"done": end, "of": self.found}
         return StepResult("applied", counts, self._checkpoint(fields), fields, is_batch=True)
+
+    def _guard_deletes(self, counts: Counts, conn: Connection) -> None:
+        """The mass-delete guard, over all that this run has deleted so far."""
+        self.deleted += counts.deleted
+        if counts.deleted and self.deleted > self.job.limits.max_delete_rows:
+            before = self.deleted + self.work.count(conn)
+            self.work.guard_deletes(self.deleted, before, 1, "this batch was not written")
 
     # ── the position ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -203,7 +212,7 @@ class LiveMode(Mode):
 
     def _note(self, found: Slice, last_id: int) -> None:
         """The mart has everything up to here: this late."""
-        now = datetime.now(UTC)
+        now = self.feed.now()
         self.position |= {"id": last_id, "applied_at": now.isoformat()}
         if found.committed_at:
             late = max((now - found.committed_at).total_seconds(), 0.0)

@@ -86,10 +86,10 @@ class PipelineRepo:
         """Scheduled pipelines without a due time, with the database's clock."""
         return fetch_all(self.conn, SQL["unplanned"])
 
-    def wake_live(self) -> None:
-        """Live pipelines are due when there is something to follow."""
+    def wake_live(self) -> int:
+        """Live pipelines are due when there is something to follow; how many became so."""
         with translated():
-            self.conn.execute(SQL["wake_live"], {"far": FAR_BEHIND})
+            return self.conn.execute(SQL["wake_live"], {"far": FAR_BEHIND}).rowcount
 
     def schedule(self, pipeline_id: UUID, schedule_interval: str, due_at: datetime) -> None:
         """Set the next due time, unless somebody was first."""
