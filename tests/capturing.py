@@ -1,21 +1,27 @@
 """A lab whose source is captured: install, capture in the background, read the log, replay it against the tables."""
 
 import json
+import os
+import shutil
+import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 from psycopg import sql
 
+from tests.conftest import FAST
 from tests.support import Lab, differences, wait_for
 from vitrina.adapters.captures import log
 from vitrina.adapters.captures.engine import Pace
 from vitrina.adapters.captures.installation import install
-from vitrina.meta.db import Connection
+from vitrina.embedded import EmbeddedPostgres
+from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.runner.capturing import CaptureDesk
 from vitrina.runner.identity import Identity
@@ -49,7 +55,9 @@ class Captured:
     kind: str
     source: str = "warehouse"
     origin: Connection | None = None  # the source, if it is another database
+    role: str | None = "vitrina_capture"
     base: int = 0
+    generation: int = 1
     desks: list[tuple[Event, Thread]] = field(default_factory=list)
 
     @property
@@ -66,7 +74,7 @@ class Captured:
 
     def install(self, *tables: str) -> Capture:
         """For the role that captures."""
-        return install(self.lab.db, self.conn, self.source, self.kind, tables or TABLES, "vitrina_capture")
+        return install(self.lab.db, self.conn, self.source, self.kind, tables or TABLES, self.role)
 
     def start(self, pace: Pace = EAGER) -> Event:
         """Capture in the background, as a runner of its own."""
@@ -162,6 +170,35 @@ def _load(image: str | None) -> dict[str, Any] | None:
 
 def _dump(image: dict[str, Any]) -> str:
     return json.dumps(image, sort_keys=True)
+
+
+@contextmanager
+def own_server(**settings: str) -> Iterator[EmbeddedPostgres]:
+    """A server that may be restarted, configured and broken."""
+    home = Path(tempfile.mkdtemp(prefix="vitrina-capture-"))
+    home.chmod(0o755)
+    bin_dir = os.environ.get("VITRINA_TEST_PG_BIN")
+    server = EmbeddedPostgres(home / "pg", bin_dir=Path(bin_dir) if bin_dir else None, settings=FAST | settings)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.purge()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def capturing_from(conninfo: str, kind: str, **settings: Any) -> Iterator[Captured]:
+    """A lab whose source `other` is a database of another server, captured by its superuser."""
+    with Lab.open("vitrina_template", **settings) as lab, connect(conninfo, "origin") as origin:
+        lab.connections = replace(lab.connections, sources={"other": conninfo})
+        origin.execute("DROP SCHEMA IF EXISTS content CASCADE; CREATE SCHEMA content")
+        origin.execute(SCHEMA.encode())
+        captured = Captured(lab, kind, "other", origin, role=None)
+        try:
+            yield captured
+        finally:
+            captured.stop()
 
 
 @contextmanager

@@ -301,6 +301,9 @@ def test_a_table_captured_while_a_writer_is_open_loses_nothing_behind_the_barrie
             tip = log.tip(conn, "warehouse")
             waiting = Thread(target=log.barrier, args=(conn,))
             waiting.start()
+            if kind == "wal":
+                waiting.join(0.2)
+                assert waiting.is_alive()
             open_writer.commit()
             waiting.join()
             read_after: list[Any] = conn.execute("SELECT id FROM content.keyed").fetchall()

@@ -9,7 +9,7 @@ import structlog
 
 from vitrina.adapters.captures.changes import REWRITTEN, Chunk, ContinuityLost, Tap
 from vitrina.adapters.captures.writer import LogWriter, rewritten
-from vitrina.domain.errors import RetryableError
+from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture, CaptureRepo, Figures
 
@@ -121,7 +121,10 @@ class Engine:
         if held.generation > 1 and since < self.pace.quiet:
             raise RetryableError(f"continuity was lost again, {since:.0f} s after the last time: {lost}")
         log.warning("continuity is lost, starting over", source=held.source, reason=str(lost))
-        origin = self.tap.reset(held)
+        try:
+            origin = self.tap.reset(held)
+        except ConfigError as error:
+            raise ConfigError(f"{lost}; {error.message}", error.remedy) from error
         try:
             self.tap.open(held.at(origin))
             self.figures, prints = self.tap.look()

@@ -36,6 +36,8 @@ class TriggerTap:
         self._conn = connect(self._conninfo, "capture")
         self.look()
         check_place(self._conn, capture)
+        if fetch_one(self._conn, SQL["position_is_gone"], {"position": capture.position}):
+            raise ContinuityLost("the log of the triggers was emptied beyond the position that is stored")
 
     def poll(self, seconds: float) -> Chunk | None:
         """What has become visible; looked for twenty times a second."""
@@ -142,6 +144,7 @@ class TriggerTap:
             row: Any = conn.execute(unread.format(table), [position]).fetchone()
             if not row["n"]:
                 conn.execute(sql.SQL("TRUNCATE {}").format(table))
+                conn.execute(SQL["emptied"], {"position": position})
 
 
 def _changes(rows: list[DictRow]) -> list[Change]:

@@ -7,7 +7,10 @@ CREATE SCHEMA vitrina_capture
 
 -- name: create_log
 CREATE SEQUENCE vitrina_capture.seq;
-CREATE TABLE vitrina_capture.half (active smallint NOT NULL CHECK (active IN (0, 1)));
+CREATE TABLE vitrina_capture.half (
+    active  smallint NOT NULL CHECK (active IN (0, 1)),
+    emptied pg_snapshot                                  -- what it sees may be gone from the log
+);
 INSERT INTO vitrina_capture.half VALUES (0);
 CREATE TABLE vitrina_capture.log_0 (
     seq       bigint NOT NULL DEFAULT nextval('vitrina_capture.seq'),
@@ -131,6 +134,14 @@ FROM vitrina_capture.half h
 
 -- name: switch
 UPDATE vitrina_capture.half SET active = %(active)s
+
+-- name: emptied
+UPDATE vitrina_capture.half SET emptied = %(position)s
+
+-- name: position_is_gone
+-- Rows: what came after this position may have been emptied away, under a later one that was lost since.
+SELECT emptied::text AS emptied FROM vitrina_capture.half
+WHERE pg_snapshot_xmax(emptied) > pg_snapshot_xmax(%(position)s::pg_snapshot)
 
 -- name: log_size
 SELECT (pg_total_relation_size('vitrina_capture.log_0') + pg_total_relation_size('vitrina_capture.log_1'))::bigint AS bytes
