@@ -3,7 +3,7 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,11 @@ from psycopg import sql
 
 from tests.corpora import HERE
 from tests.support import Lab
-from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection
 from vitrina.sql.live import LiveView, understand
 
 FIXTURES = HERE / "live_fixtures.sql"
 SHAPE = re.compile(r"^-- name: ([^\n]+)\n-- key: ([^\n]+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
-NUMERIC = 1700
 
 
 @dataclass(frozen=True)
@@ -84,13 +82,13 @@ def prepare(lab: Lab) -> None:
     lab.sql("TRUNCATE content.film_work, content.genre, content.person, ugc.ratings, ugc.reviews, ugc.likes CASCADE")
     for table in DOMAINS:
         images = image_table(table)
-        lab.sql(f"CREATE TABLE {images} (vitrina_at bigint, LIKE {table})")
+        lab.sql(f"CREATE TABLE {images} (vitrina_at bigint, vitrina_old boolean, LIKE {table})")
         lab.sql(
             f"""
             CREATE FUNCTION {images}_keep() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN
-                IF TG_OP <> 'INSERT' THEN INSERT INTO {images} SELECT currval('fuzz.clock'), (OLD).*; END IF;
-                IF TG_OP <> 'DELETE' THEN INSERT INTO {images} SELECT currval('fuzz.clock'), (NEW).*; END IF;
+                IF TG_OP <> 'INSERT' THEN INSERT INTO {images} SELECT currval('fuzz.clock'), true, (OLD).*; END IF;
+                IF TG_OP <> 'DELETE' THEN INSERT INTO {images} SELECT currval('fuzz.clock'), false, (NEW).*; END IF;
                 RETURN NULL;
             END $$;
             CREATE TRIGGER keep AFTER INSERT OR UPDATE OR DELETE ON {table}
@@ -116,18 +114,19 @@ class World:
 
     def fill(self) -> None:
         """Begin with most of the rows that there can be."""
-        self._transact(lambda: [self._insert(table) for table in DOMAINS for _ in range(12)])
+        self._transact(self._insert, [table for table in DOMAINS for _ in range(12)])
 
     def tick(self, tables: Sequence[str], statements: int) -> None:
         """One transaction over some tables; a statement that a constraint refuses is left out."""
-        self._transact(lambda: [self._change(self.rng.choice(tables)) for _ in range(statements)])
+        self._transact(self._change, self.rng.choices(tables, k=statements))
 
-    def _transact(self, work: Callable[[], object]) -> None:
+    def _transact(self, work: Callable[[str], None], tables: Sequence[str]) -> None:
         with self.db.transaction():
             row = self.db.execute("SELECT nextval('fuzz.clock') AS now").fetchone()
             assert row is not None
             self.now = row["now"]
-            work()
+            for table in tables:
+                work(table)
         self.changed[self.now] = {table for table in DOMAINS if self._has_images(table)}
 
     def _has_images(self, table: str) -> bool:
@@ -172,7 +171,6 @@ class World:
 
 Row = tuple[Any, ...]
 Key = tuple[Any, ...]
-Touched = Callable[["Follower", int, int], tuple[bool, set[tuple[tuple[str, ...], Key]]]]
 
 
 @dataclass
@@ -184,7 +182,6 @@ class Follower:
     conn: Connection
     mart: dict[Key, Counter[Row]] = field(default_factory=dict)
     position: int = 0
-    images_of: str = "*"  # which images the impact queries see
     kept: int = 0  # slices that did not refresh everything
     unchecked: bool = False
 
@@ -198,7 +195,7 @@ class Follower:
         for row in self.conn.execute(self._whole):
             values = tuple(row.values())
             key, rest = values[: len(self.shape.key)], values[len(self.shape.key) :]
-            if None not in key:
+            if has_key(key):
                 found.setdefault(key, Counter())[rest] += 1
         return found
 
@@ -228,8 +225,8 @@ class Follower:
                     yield occurrence.key, row
 
     def _images(self, table: str, until: int) -> sql.Composable:
-        text = f"(SELECT {self.images_of} FROM {image_table(table)} WHERE vitrina_at > {self.position} AND vitrina_at <= {until})"
-        return sql.SQL(text)
+        period = f"vitrina_at > {self.position} AND vitrina_at <= {until}"
+        return sql.SQL(f"(SELECT * FROM {image_table(table)} WHERE {period} AND {which_images()})")
 
     def _converge(self, current: dict[Key, Counter[Row]], touched: Iterator[tuple[tuple[str, ...], Key]]) -> None:
         positions = {name: at for at, name in enumerate(self.shape.key)}
@@ -237,7 +234,7 @@ class Follower:
         for names, key in touched:
             dirty.setdefault(tuple(positions[name] for name in names), set()).add(key)
         for key in self.mart.keys() | current.keys():
-            if any(tuple(key[at] for at in part) in wanted for part, wanted in dirty.items()):
+            if any(is_dirty(key, part, wanted) for part, wanted in dirty.items()):
                 self.mart.pop(key, None)
                 if key in current:
                     self.mart[key] = current[key]
@@ -251,24 +248,68 @@ class Follower:
         assert not wrong, f"{self.shape.name}: {note}: {len(wrong)} keys differ, such as {sorted(map(str, wrong))[:3]}"
 
 
+def which_images() -> str:
+    """What the impact queries see: old and new images (R1)."""
+    return "vitrina_old IN (true, false)"
+
+
+def has_key(key: Key) -> bool:
+    """Whether a row has a key at all: a mart refuses NULLs in it (R5)."""
+    return None not in key
+
+
+def is_dirty(key: Key, part: tuple[int, ...], wanted: set[Key]) -> bool:
+    """Whether a row is to be converged: all rows that share a touched part of the key are (R7)."""
+    return tuple(key[at] for at in part) in wanted
+
+
 def as_key(name: str) -> str:
     """A key column as text, so that equal numbers are one key."""
-    return f"coalesce(CASE WHEN pg_typeof(q.{name}) = 'numeric'::regtype THEN trim_scale(q.{name}::text::numeric)::text END, q.{name}::text)"
+    number = f"CASE WHEN pg_typeof(q.{name}) = 'numeric'::regtype THEN trim_scale(q.{name}::text::numeric)::text END"
+    return f"coalesce({number}, q.{name}::text)"
 
 
-def follow_all(lab: Lab, conn: Connection, chosen: Sequence[Shape]) -> list[Follower]:
-    """The shapes that can be live and do not always refresh everything."""
-    followers = []
-    for shape in chosen:
-        view = understand(conn, lab.connections.reading, shape.select, shape.key)
-        if any(o.verdict == "keys" for o in view.occurrences):
-            followers.append(Follower(shape, view, conn))
-    return followers
+@dataclass
+class Chase:
+    """Some marts that follow one world, at once or lagging behind."""
+
+    world: World
+    followers: list[Follower]
+
+    @property
+    def rng(self) -> random.Random:
+        """Chance."""
+        return self.world.rng
+
+    def run(self, ticks: int) -> None:
+        """Fill the world, load the marts, then change the one and have the others follow; the end is checked."""
+        self.world.fill()
+        for follower in self.followers:
+            follower.start(self.world.now)
+        for _ in range(ticks):
+            self._tick()
+            self._follow(lagging=self.rng.random() < 0.5)
+        self._follow(lagging=False)
+
+    def _tick(self) -> None:
+        """One transaction, mostly over the tables of one mart."""
+        tables = list(self.rng.choice(self.followers).view.tables)
+        some = self.rng.sample(tables, self.rng.randint(1, len(tables))) if self.rng.random() < 0.9 else list(DOMAINS)
+        self.world.tick(some, self.rng.randint(1, 4))
+
+    def _follow(self, lagging: bool) -> None:
+        """Each takes all it has missed, in slices of one or more transactions; or a slice, or nothing, if lagging."""
+        for follower in self.followers:
+            if lagging:
+                if self.rng.random() < 0.3 and follower.position < self.world.now:
+                    follower.follow(self.world, follower.position + 1)
+                continue
+            while follower.position < self.world.now:
+                follower.follow(self.world, self.rng.randint(follower.position + 1, self.world.now))
+            follower.assert_equal(f"tick {self.world.now}")
 
 
-def understood(lab: Lab, conn: Connection, shape: Shape) -> LiveView | ConfigError:
-    """What the shape is, or why it cannot be live."""
-    try:
-        return understand(conn, lab.connections.reading, shape.select, shape.key)
-    except ConfigError as error:
-        return error
+def follow_all(conn: Connection, settings: Mapping[str, str], chosen: Sequence[Shape]) -> list[Follower]:
+    """The shapes of which some change does not refresh everything."""
+    views = [(shape, understand(conn, settings, shape.select, shape.key)) for shape in chosen]
+    return [Follower(shape, view, conn) for shape, view in views if any(o.verdict == "keys" for o in view.occurrences)]

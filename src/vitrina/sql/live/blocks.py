@@ -104,8 +104,10 @@ class Model:
         table = self.tables[place]
         block, number = table.block, table.number
         yield block, number
-        while not block.linked and block.parent and isinstance(block.position, int):
-            block, number = block.parent, block.position
+        while not block.linked and block.parent is not None:
+            position = block.position
+            assert isinstance(position, int)
+            block, number = block.parent, position
             yield block, number
 
     def under(self, block: Block, numbers: frozenset[int]) -> Iterator[str]:
@@ -302,7 +304,9 @@ class _BlockReader:
         block.limited = any(node[name] and not node[name].flag("constisnull") for name in ("limitCount", "limitOffset"))
         block.grouping_sets = bool(node["groupingSets"])
         block.group = () if node["setOperations"] else sorted_by(node.items("groupClause"))
-        block.aggregated = bool(node.flag("hasAggs") or node["groupClause"] or node["groupingSets"] or node["havingQual"])
+        block.aggregated = bool(
+            node.flag("hasAggs") or node["groupClause"] or node["groupingSets"] or node["havingQual"]
+        )
         block.partitions = tuple(sorted_by(window.items("partitionClause")) for window in node.items("windowClause"))
         if node["distinctClause"]:
             block.deduplicated = True

@@ -15,8 +15,18 @@ INT8, INT2, INT4, OID, UUID, DATE = 20, 21, 23, 26, 2950, 1082
 EXACT = frozenset([BOOL, 17, 18, NAME, INT8, INT2, INT4, TEXT, OID, VARCHAR, DATE, 1083, 1114, 1184, UUID])
 TEXTS = frozenset([TEXT, VARCHAR, BPCHAR, NAME, UNKNOWN])
 CALL_FIELDS = ("funcid", "aggfnoid", "winfnoid")
-TYPE_FIELDS = ("vartype", "consttype", "resulttype", "opresulttype", "paramtype", "funcresulttype", "coalescetype",
-               "casetype", "minmaxtype", "typeId")
+TYPE_FIELDS = (
+    "vartype",
+    "consttype",
+    "resulttype",
+    "opresulttype",
+    "paramtype",
+    "funcresulttype",
+    "coalescetype",
+    "casetype",
+    "minmaxtype",
+    "typeId",
+)
 
 
 @dataclass(frozen=True)

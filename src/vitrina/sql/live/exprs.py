@@ -166,8 +166,8 @@ def simplify(expr: Expr) -> Expr:
     args = tuple(map(simplify, expr.args))
     if expr.form == "coalesce":
         args = tuple(dict.fromkeys(arg for arg in args if not is_null(arg)))
-        if len(args) == 1:
-            return args[0]
+        if len(args) < 2:
+            return args[0] if args else Const(None, expr.type)
     return replace(expr, args=args)
 
 

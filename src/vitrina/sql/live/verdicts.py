@@ -41,7 +41,9 @@ class Choice:
         return self.candidates[0] if self.candidates else None
 
 
-def judge(models: Sequence[Model], catalog: Catalog, outputs: Mapping[str, int], key: Sequence[str]) -> list[Occurrence]:
+def judge(
+    models: Sequence[Model], catalog: Catalog, outputs: Mapping[str, int], key: Sequence[str]
+) -> list[Occurrence]:
     """The verdict on every occurrence. `outputs` are the numbers of the key's columns."""
     tables = {place: table for model in models for place, table in model.tables.items()}
     choices = {place: _choose(place, models, catalog, outputs, key) for place in tables}
@@ -109,9 +111,7 @@ def _walk_circle(left: Mapping[str, set[str]]) -> list[str]:
     return sorted(walked[walked.index(following) :])
 
 
-def _occurrence(
-    choice: Choice, tables: Mapping[str, Table], catalog: Catalog, key: Sequence[str]
-) -> Occurrence:
+def _occurrence(choice: Choice, tables: Mapping[str, Table], catalog: Catalog, key: Sequence[str]) -> Occurrence:
     table, candidate = choice.table, choice.candidate
     name = table.info.root
     if candidate is None:
