@@ -136,11 +136,11 @@ def test_stopped_past_its_lease_another_goes_on_and_the_zombie_stores_nothing(ki
 
 
 @pytest.mark.parametrize("kind", ["wal", "trigger"])
-def test_a_transaction_of_many_chunks_is_whole_or_not_there_and_memory_stays_flat(kind: str) -> None:
-    rows = 60_000 if not ROUNDS else 500_000
+def test_a_transaction_of_many_chunks_is_whole_or_not_there(kind: str) -> None:
+    rows = 500_000 if ROUNDS else 25_000
     with capturing(kind) as captured:
         captured.install()
-        process = victim(captured, "before append", 4)  # in the middle of it
+        process = victim(captured, "before append", 2)  # in the middle of it
         captured.run(f"INSERT INTO content.keyed SELECT i, repeat('x', 20) FROM generate_series(1, {rows}) i")
         assert process.wait(60) == -signal.SIGKILL
         left = captured.lab.value("SELECT count(*) FROM etl.etl_change_segments")
