@@ -73,7 +73,7 @@ class Delivery(Mode):
         senders: Senders[Parcel] = Senders(sender.send, self.threads)
         self.senders = senders
         with closing(senders):
-            if self.generations.current.in_flight:
+            if self.generations.current.in_flight or self._repairs:
                 yield from self._deliver(senders, self._doubted())
                 yield from self._finish(senders)
             self.settling = False
@@ -105,8 +105,6 @@ class Delivery(Mode):
 
     def _mode_steps(self) -> Iterator[Step]:
         job = self.job
-        if job.options.repair and not self.generations.is_new:
-            yield from Mirror(job, self.writer, self.elastic).steps()
         job.options = replace(job.options, rebuild=False, repair=self.generations.loads_all or job.options.repair)
         yield from self._make_mode(job).steps()
 
@@ -172,7 +170,12 @@ class Delivery(Mode):
     # ── what may not have arrived ────────────────────────────────────────────────────────────────────────────
 
     def _doubted(self) -> Iterator[Step]:
-        """Documents that an earlier run wrote ahead and did not confirm: sent or deleted again, whichever is right."""
+        """Documents that an earlier run wrote ahead and did not confirm: sent or deleted again, whichever is right.
+
+        A repair looks at the index first: versions that somebody has raised would be in the way.
+        """
+        if self._repairs:
+            yield from Mirror(self.job, self.writer, self.elastic).steps()
         yield self._doubt
         for start, end in self.job.slices(0, self.in_doubt):
             yield partial(self._send_again, start, end)
@@ -205,6 +208,10 @@ class Delivery(Mode):
             f"somebody else writes to {self.job.plan.target}: {error.message}",
             "keep others out of it, then run with --rebuild, or repair",
         )
+
+    @property
+    def _repairs(self) -> bool:
+        return self.job.options.repair and not self.generations.is_new
 
     @property
     def _number(self) -> int:
