@@ -66,7 +66,7 @@ class IndexKeeper:
         return bool(owner.get("pipeline") == str(self.pipeline_id))
 
     def take_writes(self, generation: Generation) -> None:
-        """Move the write alias of any earlier epoch to ours; an earlier attempt of this one may have written another."""
+        """Move the write alias of any earlier epoch to ours; an earlier attempt may have written another index."""
         actions: list[dict[str, Any]] = [{"add": {"index": generation.index, "alias": self.write_alias}}]
         for index, found in self.elastic.get(f"{self._alias_prefix}*").items():
             ours = self.epoch - (index == generation.index)
