@@ -64,6 +64,12 @@ class Search:
         total = self.get(f"/{self.name(index)}/_stats/indexing")["_all"]["primaries"]["indexing"]
         return int(total["index_total"]) + int(total["delete_total"])
 
+    def forget_deletes(self, index: str = "films") -> None:
+        """As a restart would: the versions of deletes are no longer known."""
+        name = self.name(index)
+        self.http.put(f"/{name}/_settings", json={"index.gc_deletes": "0s"}).raise_for_status()
+        self.http.post(f"/{name}/_refresh").raise_for_status()
+
     def get(self, path: str) -> Any:
         """A GET of anything."""
         return self.http.get(path).raise_for_status().json()

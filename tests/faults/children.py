@@ -39,9 +39,7 @@ class Nursery:
 
     def __post_init__(self) -> None:
         self.lab: Lab = self.search.lab
-        self.lab.sql(
-            "CREATE TABLE content.items (id int PRIMARY KEY, title text NOT NULL, at timestamptz DEFAULT now())"
-        )
+        self.lab.sql("CREATE TABLE content.items (id int PRIMARY KEY, title text, at timestamptz DEFAULT now())")
         self.lab.sql("INSERT INTO content.items SELECT n, 'item ' || n FROM generate_series(1, 60) n")
         self.lab.sql("GRANT SELECT ON content.items TO vitrina_reader")
 
@@ -79,11 +77,10 @@ class Nursery:
         return self.lab.last_run(pipeline)
 
     def change(self) -> None:
-        """Updates, inserts and deletes, that a cursor sees but for the deletes."""
+        """Updates, inserts and deletes; a cursor sees all but the deletes."""
         self.lab.sql("UPDATE content.items SET title = title || '!', at = clock_timestamp() WHERE id % 2 = 0")
-        self.lab.sql(
-            "INSERT INTO content.items SELECT max(id) + n, 'new' FROM content.items, generate_series(1, 5) n GROUP BY n"
-        )
+        last = self.lab.value("SELECT max(id) FROM content.items")
+        self.lab.sql("INSERT INTO content.items SELECT %s::int + n, 'new' FROM generate_series(1, 5) n", last)
         self.lab.sql("DELETE FROM content.items WHERE id IN (SELECT id FROM content.items ORDER BY md5(title) LIMIT 5)")
 
     def assert_all_well(self, pipeline: Pipeline) -> None:

@@ -16,6 +16,7 @@ import pytest
 from tests.elastic import Search, open_search
 from tests.faults.children import CURSOR, Nursery
 from tests.faults.driver import ROUNDS
+from tests.sinks import pause_at_batch
 from tests.support import Lab, wait_for
 from vitrina.distribution import Missing
 from vitrina.elastic import EmbeddedElasticsearch
@@ -23,14 +24,8 @@ from vitrina.settings import Settings
 
 pytestmark = pytest.mark.faults
 
-SENDING = [
-    "before shadow:3",
-    "before bulk:2",
-    "after bulk:2",
-    "before checkpoint:5",
-    "after checkpoint:5",
-    "before confirm:1",
-]
+SENDING = ["before shadow:3", "before bulk:2", "after bulk:2", "before checkpoint:5", "after checkpoint:5"]
+SENDING += ["before confirm:1"]
 BUILDING = ["index created:1", *SENDING, "before swap:1", "after swap:1"]
 
 
@@ -70,17 +65,24 @@ def test_a_run_of_changes_killed_anywhere_is_gone_on_with(nursery: Nursery, mode
     assert nursery.search.serves("changes") == ["changes-000001"]
 
 
+@pytest.mark.parametrize("how", ["kill", "pause"])
 @pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
-def test_who_sends_again_what_is_in_doubt_may_be_killed_too(nursery: Nursery, mode: dict[str, Any]) -> None:
-    """And what is in doubt then is no less: deletes and all, from the first runner and from the second."""
-    pipeline = nursery.add("doubt", **mode, batch_size=4)
+def test_who_sends_again_what_is_in_doubt_may_be_stopped_too(nursery: Nursery, mode: dict[str, Any], how: str) -> None:
+    """And what is in doubt then is no less."""
+    pipeline = nursery.add("doubt", **mode, batch_size=25)
     nursery.lab.run(pipeline)
     nursery.change()
     nursery.kill_at(pipeline, killed("before bulk:1"))
-    nursery.change()
-    nursery.lab.sql("UPDATE etl.etl_leases SET expires_at = clock_timestamp() WHERE owner IS NOT NULL")
-    nursery.kill_at(pipeline, killed("after bulk:1"))
-    nursery.take_over(pipeline)
+    nursery.lab.sql("UPDATE etl.etl_pipelines SET batch_size = 3")
+    nursery.lab.sql("UPDATE etl.etl_leases SET expires_at = clock_timestamp(), crashes = 0 WHERE owner IS NOT NULL")
+    if how == "kill":
+        nursery.kill_at(pipeline, killed("before bulk:4"))
+        nursery.take_over(pipeline)
+    else:
+        pause_at_batch(nursery.lab, pipeline, 3)
+        assert nursery.take_over(pipeline)["status"] == "PAUSED"
+        nursery.lab.sql("DROP TRIGGER at_batch ON etl.etl_runs")
+        nursery.lab.run(pipeline)
     nursery.assert_all_well(pipeline)
 
 
@@ -105,9 +107,10 @@ def test_a_runner_stopped_in_the_middle_of_a_bulk_writes_nothing_when_it_goes_on
     nursery.lab.run(pipeline)
     nursery.change()
     zombie = nursery.stop_at(pipeline, "before bulk=stop:2")
-    nursery.change()
+    nursery.lab.sql("DELETE FROM content.items WHERE id % 2 = 0")
     nursery.take_over(pipeline)
     nursery.lab.run(pipeline, repair=True)
+    nursery.search.forget_deletes("zombie")
     nursery.assert_all_well(pipeline)
     sent = nursery.search.sent("zombie")
     os.kill(zombie.pid or 0, signal.SIGCONT)
@@ -171,10 +174,8 @@ def server() -> Iterator[EmbeddedElasticsearch]:
 
 
 @pytest.mark.elasticsearch
-def test_a_server_killed_in_the_middle_and_a_stale_write_after_a_delete(
-    lab: Lab, server: EmbeddedElasticsearch
-) -> None:
-    """The server forgets at a restart which versions were deleted; a document of a stopped runner stays away even so."""
+def test_a_server_is_killed_in_the_middle_of_a_run(lab: Lab, server: EmbeddedElasticsearch) -> None:
+    """It forgets at a restart which versions were deleted; what a stopped runner sends then stays away even so."""
     with open_search(lab, server.url, f"t_{uuid.uuid4().hex[:12]}_") as search:
         nursery = Nursery(search)
         try:
