@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from tests.support import Lab
 from vitrina.domain.pipeline import Pipeline
+from vitrina.meta.repos.pipelines import PipelineRepo
 
 FILMS = "SELECT id AS film_id, title, rating, type, modified FROM content.film_work"
 
@@ -32,6 +33,10 @@ class Search:
         values = {"name": index, "source_query": FILMS, "key": ["film_id"], "target_table": f"es:{self.name(index)}"}
         return self.lab.add(**(values | config))
 
+    def pipeline(self, index: str = "films") -> Pipeline:
+        """As it is stored."""
+        return Pipeline.parse(PipelineRepo(self.lab.db).get(index).config)
+
     def documents(self, index: str = "films") -> dict[str, Any]:
         """Everything that searches see, by id; numbers with all their digits."""
         name = self.name(index)
@@ -49,6 +54,21 @@ class Search:
     def indexes(self, index: str = "films") -> dict[str, Any]:
         """The real indexes behind a name of ours, and those beside it."""
         return dict(self.http.get(f"/{self.name(index)}*").raise_for_status().json())
+
+    def serves(self, index: str = "films") -> list[str]:
+        """The real indexes that a search of this name sees."""
+        return [name.removeprefix(self.prefix) for name in self.get(f"/{self.name(index)}")]
+
+    def sent(self, index: str = "films") -> int:
+        """How many documents were indexed or deleted in all that is behind this name."""
+        total = self.get(f"/{self.name(index)}/_stats/indexing")["_all"]["primaries"]["indexing"]
+        return int(total["index_total"]) + int(total["delete_total"])
+
+    def forget_deletes(self, index: str = "films") -> None:
+        """As a restart would: the versions of deletes are no longer known."""
+        name = self.name(index)
+        self.http.put(f"/{name}/_settings", json={"index.gc_deletes": "0s"}).raise_for_status()
+        self.http.post(f"/{name}/_refresh").raise_for_status()
 
     def get(self, path: str) -> Any:
         """A GET of anything."""

@@ -20,8 +20,17 @@ def _parse(text: str) -> dict[str, tuple[signal.Signals, int]]:
     return points
 
 
-POINTS = _parse(os.environ.get("VITRINA_FAILPOINTS", ""))
-_visits = {name: count(1) for name in POINTS}
+POINTS: dict[str, tuple[signal.Signals, int]] = {}
+_visits: dict[str, "count[int]"] = {}
+
+
+def arm(text: str) -> None:
+    """From here on."""
+    POINTS.update(_parse(text))
+    _visits.update({name: count(1) for name in POINTS})
+
+
+arm(os.environ.get("VITRINA_FAILPOINTS", ""))
 
 
 def reach(name: str) -> None:

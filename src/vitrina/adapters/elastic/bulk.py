@@ -81,6 +81,8 @@ class BulkSender:
         if not failed:
             return Shipment(b"", 0), ""
         again = [n for n, result in failed if _is_curable(result)]
+        if len(again) < len(failed):
+            _refuse_ids(shipment)
         self._judge([result for _, result in failed if not _is_curable(result)])
         items = split(shipment.body) if again else []
         why = _reason(results[again[0]]) if again else ""

@@ -148,6 +148,7 @@ class Elastic:
             self._send("DELETE", "/_pit", json={"id": pit})
 
     def _raw(self, method: str, path: str, body: dict[str, Any]) -> bytes:
+        """Without filter_path: Elasticsearch writes documents anew to filter them, and 1.50 becomes 1.5."""
         response = self._request(method, path, json=body)
         if response.status_code != 200:
             self._ok(_answer(response), "read")
