@@ -26,7 +26,7 @@ class Cli:
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             text=True,
-            timeout=120,
+            timeout=240,
             check=False,
         )
         assert done.returncode == expect, done.stdout

@@ -95,7 +95,6 @@ def test_up_with_search_to_down(stack: Cli, home: Path, elastic: str) -> None:
     said = stack("up", "--search", "--port", port)
     assert "for the indexes *" in said
     url = said.split("Elasticsearch: ")[1].split(",")[0]
-    assert "for the indexes *" in stack("up", "--search", "--port", port)
     first = stack(*SMALL)
     assert "Elasticsearch 8.19.0, embedded" in first
     assert "stopped" not in first
