@@ -22,7 +22,8 @@ FILL = """
         FROM generate_series(1, 6000) n;
     INSERT INTO content.genre_film_work (id, film_work_id, genre_id)
         SELECT md5('l' || n)::uuid, md5('f' || n)::uuid, g.id
-        FROM generate_series(1, 6000) n JOIN (SELECT id, row_number() OVER () AS m FROM content.genre) g ON g.m = 1 + n % 20;
+        FROM generate_series(1, 6000) n
+        JOIN (SELECT id, row_number() OVER () AS m FROM content.genre) g ON g.m = 1 + n % 20;
     INSERT INTO ugc.ratings (id, user_id, film_id, rating)
         SELECT md5('r' || n)::uuid, md5('u' || n % 1999)::uuid, md5('f' || n % 6000)::uuid, n % 11
         FROM generate_series(1, 24000) n;
