@@ -97,7 +97,7 @@ class Living:
     def position(self, pipeline: Pipeline) -> dict[str, Any]:
         """Where it is in the log."""
         query = "SELECT checkpoint -> 'live' FROM etl.etl_state WHERE pipeline_id = %s"
-        return dict(self.lab.value(query, pipeline.id))
+        return dict(self.lab.value(query, pipeline.id) or {})
 
     @property
     def tip(self) -> log.Tip:

@@ -76,11 +76,11 @@ def test_old_rows_that_are_told_by_their_key_alone_refresh_everything(wal: Livin
     assert "ALTER TABLE content.genre_film_work REPLICA IDENTITY FULL mends that" in wal.why(pipeline)
     wal.assert_equal(pipeline)
     wal.alter("content.genre_film_work", "REPLICA IDENTITY FULL")
-    wal.follow(pipeline)
-    lab.sql("DELETE FROM content.genre_film_work WHERE id = (SELECT min(id::text)::uuid FROM content.genre_film_work)")
-    wal.follow(pipeline)
+    for _ in range(2):  # the first change of the altered table may say once more that it was altered
+        lab.sql("DELETE FROM content.genre_film_work WHERE ctid = (SELECT min(ctid) FROM content.genre_film_work)")
+        wal.follow(pipeline)
+        wal.assert_equal(pipeline)
     assert wal.why(pipeline) == ""
-    wal.assert_equal(pipeline)
 
 
 @pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])

@@ -56,7 +56,9 @@ class PipelineExecutor:
             job = self._job(claim, pipeline, plan, reader, control, log)
             columns = {"target": plan.target, "types": {c.name: c.type for c in job.written}}
             settings, timeout = self.connections.writing, self.connections.fence_timeout
-            ledger = Ledger(conn, claim, settings, timeout, log, plan.fingerprint, columns, claim.seq)
+            # A follower runs for hours beside pipelines that may kill its runner; its position shows what it got past.
+            recovers = plan.mode == "live"
+            ledger = Ledger(conn, claim, settings, timeout, log, plan.fingerprint, columns, claim.seq, recovers)
             mode = resolve_mode(job, self.connections, claim.epoch)
             with closing(mode.steps()) as steps:
                 for step in steps:

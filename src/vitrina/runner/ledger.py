@@ -13,7 +13,7 @@ from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import Checkpoint, Fenced, StateRepo
 from vitrina.runner.runlog import RunLog
 
-STATE = queries("state")
+STATE, LEASES = queries("state"), queries("leases")
 
 
 @dataclass
@@ -28,6 +28,7 @@ class Ledger:
     config_hash: str
     columns: dict[str, Any]  # the target, and the types of the columns written to it
     seq: int
+    recovers: bool = False  # a batch of a successor shows that it got past what ended its predecessor
     total: Counts = NOTHING
 
     def commit(self, step: Step) -> Fenced:
@@ -41,6 +42,8 @@ class Ledger:
             runs.count(self.claim.run_id, result.counts, int(result.is_batch))
             if not result.quiet:
                 runs.log(self.claim.run_id, "info", result.event, fields)
+            if self.recovers and result.is_batch and self.claim.attempt > 1:
+                self.conn.execute(LEASES["recover"], vars(self.claim))
             reach("before checkpoint")
             checkpoint = Checkpoint(result.position, self.columns, self.config_hash)
             fenced = StateRepo(self.conn).fence(self.claim.pipeline_id, self.claim.epoch, self.seq, checkpoint)

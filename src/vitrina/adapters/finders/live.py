@@ -124,7 +124,7 @@ class LiveMode(Mode):
         ended = self.feed.now()
         self.position.pop("comparing", None)
         self.position["compare_after"] = (ended + COMPARISONS * (ended - started)).isoformat()
-        self.touched = Touched(self.work, self.impact.reading)  # the comparison has dropped the stage
+        self._understand()  # anew: the mart may have been empty before, and the stage is gone
 
     def _keep_position(self, step: Step, conn: Connection) -> StepResult:
         return replace(step(conn), position=self._checkpoint())

@@ -14,6 +14,7 @@ from vitrina.sql.live.recompute import PARAMETER, Recompute, Way, choose_recompu
 from vitrina.sql.live.ties import Tie
 
 FEW, MANY = 1, 5_000  # keys, for which a way is chosen
+EMPTY = 0  # without any key in the mart there is nothing to choose by
 KEEP_SECONDS = 600.0  # a choice holds for this long: tables grow, and bursts are many
 COMMA = sql.SQL(", ")
 _chosen: dict[tuple[UUID, str], tuple[float, Recompute]] = {}
@@ -34,7 +35,8 @@ class Rereading:
         until, recompute = _chosen.get(which, (0.0, Recompute({})))
         if time.monotonic() > until:
             recompute = _choose(work, ties, conn)
-            _chosen[which] = (time.monotonic() + KEEP_SECONDS, recompute)
+            if recompute.ways.keys() - {EMPTY}:
+                _chosen[which] = (time.monotonic() + KEEP_SECONDS, recompute)
         return cls(work, ties, recompute)
 
     def query(self, keys: int) -> sql.Composed:
@@ -52,7 +54,7 @@ def _choose(work: Work, ties: Sequence[Tie], conn: Connection) -> Recompute:
     reader, found = work.job.reader, _ways(work, ties, PARAMETER)
     samples = {size: args for size in (FEW, MANY) for args in [_some_keys(work, size, conn)] if args[0] is not None}
     if not samples:
-        return Recompute({FEW: found[0]})
+        return Recompute({EMPTY: found[0]})
     return choose_recompute(lambda query, args: reader.cost(query, args)[0], found, work.query.whole(), samples)
 
 

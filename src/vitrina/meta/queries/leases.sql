@@ -158,6 +158,11 @@ WITH mine AS (
 )
 SELECT mine.run_id, p.status FROM mine JOIN etl.etl_pipelines p ON p.id = mine.pipeline_id
 
+-- name: recover
+-- What the last runner died of is behind it: its crashes are forgotten, before the fence.
+UPDATE etl.etl_leases SET crashes = 0 WHERE pipeline_id = %(pipeline_id)s AND run_id = %(run_id)s AND crashes > 0
+
 -- name: others_wait
+-- Whether some pipeline is due and nobody has it.
 SELECT EXISTS (SELECT FROM etl.etl_pipelines p
                WHERE p.enabled AND p.due_at <= now() AND p.status IN ('RUN_REQUESTED', 'IDLE')) AS yes
