@@ -1,0 +1,258 @@
+"""Followers and captures, killed or stopped at named places and at any moment: nothing is lost, all ends equal."""
+
+import itertools
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.context import ForkServerProcess
+from threading import Event, Thread
+
+import psycopg
+import pytest
+
+from tests.elastic import Search, open_search
+from tests.faults.children import FORKS, Nursery
+from tests.faults.driver import ROUNDS
+from tests.integration.test_live import CARD
+from tests.living import Living, living
+from tests.support import Lab, wait_for
+from vitrina.adapters.connections import Connections
+from vitrina.domain.pipeline import Pipeline
+from vitrina.log import configure_logging
+from vitrina.runner.main import Runner
+
+pytestmark = pytest.mark.faults
+
+GOING = ["before comparison:1", "before checkpoint:2", "after checkpoint:3", "before checkpoint:6"]
+FOLLOWING = ["live slice:1", "live slice:3", "before checkpoint:2", "before checkpoint:4", "after checkpoint:4"]
+SENDING = ["before shadow:3", "before bulk:1", "after bulk:2", "before checkpoint:5", "after checkpoint:5"]
+SENDING += ["before confirm:1", "live slice:2"]
+CHANGES = (
+    "UPDATE content.genre SET name = name || '!' WHERE id = (SELECT genre_id FROM content.genre_film_work LIMIT 1)",
+    "UPDATE content.film_work SET title = md5(random()::text) WHERE id IN (SELECT id FROM content.film_work"
+    " ORDER BY random() LIMIT 3)",
+    "UPDATE content.genre_film_work SET film_work_id = (SELECT id FROM content.film_work ORDER BY random() LIMIT 1)"
+    " WHERE ctid = (SELECT ctid FROM content.genre_film_work ORDER BY random() LIMIT 1)",
+    "INSERT INTO content.film_work (id, title, type) VALUES (gen_random_uuid(), 'new', 'movie')",
+    "DELETE FROM content.film_work WHERE id = (SELECT id FROM content.film_work ORDER BY random() LIMIT 1)",
+)
+
+
+class Followers(Nursery):
+    """Children that follow into a table."""
+
+    def __init__(self, live: Living) -> None:
+        self.live, self.lab, self.children = live, live.lab, []
+        self.pipeline = live.add(CARD, batch_size=4)
+
+    def change(self) -> None:
+        """A little of everything, in the log."""
+        for statement in CHANGES:
+            with suppress(psycopg.errors.UniqueViolation):  # the film has that genre already
+                self.lab.sql(statement)
+        self.live.catch_up()
+
+    def expire(self) -> None:
+        """Whoever held the lease has been silent for too long."""
+        self.lab.sql("UPDATE etl.etl_leases SET expires_at = clock_timestamp() WHERE owner IS NOT NULL")
+
+    def assert_equal_in_the_end(self) -> None:
+        """After one more follow, with nothing left behind."""
+        self.live.follow(self.pipeline)
+        self.live.assert_equal(self.pipeline)
+        assert self.lab.value("SELECT count(*) FROM etl.etl_runs WHERE status = 'RUNNING'") == 0
+        assert self.lab.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'etl_stage'") == []
+
+
+@pytest.fixture
+def followers(lab: Lab) -> Iterator[Followers]:
+    with living(lab, "wal") as live:
+        followers = Followers(live)
+        yield followers
+        followers.end()
+
+
+def killed(point: str) -> str:
+    name, _, nth = point.partition(":")
+    return f"{name}=kill:{nth}"
+
+
+def test_going_live_killed_anywhere_is_gone_on_with(followers: Followers) -> None:
+    for point in GOING:
+        followers.lab.sql("UPDATE etl.etl_state SET checkpoint = NULL")
+        followers.lab.sql("UPDATE content.film_work SET title = title || '.'")
+        followers.kill_at(followers.pipeline, killed(point))
+        followers.change()
+        assert followers.take_over(followers.pipeline)["status"] == "SUCCESS"
+        followers.assert_equal_in_the_end()
+
+
+def test_following_killed_anywhere_is_gone_on_with(followers: Followers) -> None:
+    followers.live.follow(followers.pipeline)
+    for point in FOLLOWING:
+        followers.change()
+        followers.kill_at(followers.pipeline, killed(point))
+        followers.change()
+        assert followers.take_over(followers.pipeline)["status"] == "SUCCESS"
+        assert followers.live.why(followers.pipeline) == ""
+        followers.assert_equal_in_the_end()
+
+
+def test_a_zombie_commits_nothing(followers: Followers) -> None:
+    followers.live.follow(followers.pipeline)
+    for point in ("live slice", "before checkpoint", "after checkpoint"):
+        followers.change()
+        zombie = followers.stop_at(followers.pipeline, f"{point}=stop:2")
+        followers.change()
+        assert followers.take_over(followers.pipeline)["status"] == "SUCCESS"
+        followers.assert_equal_in_the_end()
+        position = followers.live.position(followers.pipeline)
+        send(zombie, signal.SIGCONT)
+        zombie.join(30)
+        assert zombie.exitcode is not None
+        assert followers.live.position(followers.pipeline) == position
+        followers.assert_equal_in_the_end()
+
+
+def test_runners_killed_by_others_do_not_fail_a_follower_that_gets_on(followers: Followers) -> None:
+    followers.live.follow(followers.pipeline)
+    for _ in range(5):
+        followers.change()
+        followers.kill_at(followers.pipeline, "live slice=kill:2")
+        followers.expire()
+    assert followers.take_over(followers.pipeline)["status"] == "SUCCESS"
+    followers.assert_equal_in_the_end()
+
+
+def test_a_follower_that_kills_its_runner_at_the_same_place_fails(followers: Followers) -> None:
+    followers.live.follow(followers.pipeline)
+    followers.change()
+    for _ in range(3):
+        followers.kill_at(followers.pipeline, "live slice=kill:1")
+        followers.expire()
+    Runner(followers.lab.connections).run_once(followers.pipeline.id)
+    assert followers.lab.status(followers.pipeline) == "FAILED"
+    followers.assert_equal_in_the_end()
+
+
+@pytest.fixture
+def search(lab: Lab, elastic: str, index_prefix: str) -> Iterator[Search]:
+    with open_search(lab, elastic, index_prefix) as search:
+        yield search
+
+
+def test_following_into_an_index_killed_anywhere_is_gone_on_with(search: Search) -> None:
+    nursery = Nursery(search)
+    with living(search.lab, "wal", ["content.items"]) as live:
+        pipeline = nursery.add("followed", mode="live")
+        live.follow(pipeline)
+        for point in SENDING:
+            nursery.change()
+            live.catch_up()
+            nursery.kill_at(pipeline, killed(point))
+            nursery.change()
+            nursery.take_over(pipeline)
+            live.follow(pipeline)
+            nursery.assert_all_well(pipeline)
+        nursery.end()
+
+
+# ── at any moment ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def main_loop(connections: Connections) -> None:
+    """What a child does: everything that a runner does, capturing included."""
+    configure_logging("json")
+    Runner(connections).main_loop()
+
+
+@contextmanager
+def writing(lab: Lab) -> Iterator[None]:
+    """An application that never stops."""
+    stopping = Event()
+
+    def write() -> None:
+        with psycopg.connect(lab.conninfo, autocommit=True) as conn:
+            for statement in itertools.cycle(CHANGES[1:]):
+                if stopping.wait(0.01):
+                    return
+                with suppress(psycopg.errors.IntegrityError, psycopg.errors.DeadlockDetected):
+                    conn.execute(statement.encode())
+
+    threads = [Thread(target=write) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
+
+
+class Children:
+    """Two runners, of which one is always in trouble."""
+
+    def __init__(self, connections: Connections) -> None:
+        self.connections = connections
+        self.running = [self._start(), self._start()]
+
+    def _start(self) -> ForkServerProcess:
+        child = FORKS.Process(target=main_loop, args=(self.connections,))
+        child.start()
+        return child
+
+    def disturb(self) -> None:
+        """After a moment the older one is killed and replaced, or stands still for longer than its lease."""
+        time.sleep(random.uniform(0.3, 1.5))
+        victim = self.running.pop(0)
+        if random.random() < 0.3:
+            send(victim, signal.SIGSTOP)
+            time.sleep(1.5)
+            send(victim, signal.SIGCONT)
+            self.running.append(victim)
+        else:
+            victim.kill()
+            victim.join()
+            self.running.append(self._start())
+
+    def end(self) -> None:
+        """Kill them."""
+        for child in self.running:
+            child.kill()
+            child.join()
+
+
+@pytest.mark.parametrize("kind", ["wal", "trigger"])
+def test_runners_killed_and_stopped_at_any_moment_lose_nothing(lab: Lab, kind: str) -> None:
+    lab.configure(max_crashes=100, lease_seconds=1, poll_seconds=0.1, max_delete_rows=10**6)
+    with living(lab, kind) as live:
+        live.captured.stop()  # the runners do that
+        pipeline = live.add(CARD)
+        children = Children(lab.connections)
+        try:
+            with writing(lab):
+                for _ in range(max(4, ROUNDS)):
+                    children.disturb()
+            wait_for(lambda: is_equal(live, pipeline), 60)
+        finally:
+            children.end()
+        assert live.tip.generation == 1
+        compared = [event for event in lab.events(pipeline) if event["event"] == "live"]
+        assert len(compared) == 1, "it went live once, and followed ever after"
+
+
+def is_equal(live: Living, pipeline: Pipeline) -> bool:
+    with suppress(AssertionError, psycopg.errors.UndefinedTable):
+        live.assert_equal(pipeline)
+        return True
+    return False
+
+
+def send(child: ForkServerProcess, number: signal.Signals) -> None:
+    """A signal."""
+    assert child.pid is not None
+    os.kill(child.pid, number)
