@@ -73,6 +73,7 @@ def test_who_sends_again_what_is_in_doubt_may_be_stopped_too(nursery: Nursery, m
     nursery.lab.run(pipeline)
     nursery.change()
     nursery.kill_at(pipeline, killed("before bulk:1"))
+    nursery.lab.sql("DELETE FROM content.items WHERE id % 2 = 0")
     nursery.lab.sql("UPDATE etl.etl_pipelines SET batch_size = 3")
     nursery.lab.sql("UPDATE etl.etl_leases SET expires_at = clock_timestamp(), crashes = 0 WHERE owner IS NOT NULL")
     if how == "kill":
