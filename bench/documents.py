@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from bench import peers
 from bench.films import HOME, SELECT
 from bench.report import Measured, Report, Skipped, Target, out, warn
-from bench.search import Documents, Search, parse
+from bench.search import Documents, Search, client, parse
 from bench.ways import BATCH, CONNECTIONS, ByPgSync, Floor, HelpersBulk, Vitrina, Way
 from vitrina import bootstrap
 from vitrina.demo.data import load_cinema
@@ -29,7 +29,7 @@ WORKS = ("load", "unchanged", "changed")
 
 
 def measure(scale: str, times: int) -> Report:
-    """Every work by every way, in an order that moves on from round to round; medians."""
+    """Every work by every way, there and back from round to round, so that neighbours stay neighbours; medians."""
     with Bench.prepared(scale) as bench:
         rounds = [bench.round(number) for number in range(times)]
         versions, skipped = bench.versions(), bench.skipped
@@ -114,9 +114,8 @@ class Bench:
 
     def _work(self, work: str, number: int) -> Measured:
         wanted = self._wanted()
-        first = number % len(self.ways)
         measured: Measured = {}
-        for way in [*self.ways[first:], *self.ways[:first]]:
+        for way in self.ways if number % 2 == 0 else reversed(self.ways):
             self.db.execute("CHECKPOINT")
             self.search.settle()
             seconds = way.load() if work == "load" else way.again()
@@ -150,7 +149,7 @@ def _server(home: Path) -> Iterator[Search]:
     except Missing as error:
         raise Skipped(str(error)) from error
     try:
-        with peers.elasticsearch_client(server.url) as http:
+        with client(server.url) as http:
             yield Search(server.url, http)
     finally:
         server.stop()

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx
 from psycopg.conninfo import conninfo_to_dict
 
 from bench.report import Skipped, out
@@ -98,11 +97,6 @@ def redis(directory: Path) -> Iterator[str]:
             yield f"redis://127.0.0.1:{port}/0"
         finally:
             server.terminate()
-
-
-def elasticsearch_client(url: str) -> httpx.Client:
-    """Without a proxy on the way to 127.0.0.1."""
-    return httpx.Client(base_url=url, trust_env=False, timeout=120)
 
 
 def _url(conninfo: str) -> str:

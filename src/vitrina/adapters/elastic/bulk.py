@@ -77,6 +77,8 @@ class BulkSender:
         """What has to be sent again, and why."""
         if answer.status >= 300:
             return self._refused(shipment, answer)
+        if answer.body.get("taken") == shipment.count:
+            return Shipment(b"", 0), ""
         results = [next(iter(item.values())) for item in answer.body.get("items", [])]
         if len(results) != shipment.count:
             return shipment, f"an answer for {len(results):,} of {shipment.count:,} documents"
