@@ -77,11 +77,10 @@ class BulkSender:
         """What has to be sent again, and why."""
         if answer.status >= 300:
             return self._refused(shipment, answer)
-        if answer.body.get("taken") == shipment.count:
-            return Shipment(b"", 0), ""
         results = [next(iter(item.values())) for item in answer.body.get("items", [])]
-        if len(results) != shipment.count:
-            return shipment, f"an answer for {len(results):,} of {shipment.count:,} documents"
+        answered = answer.body.get("taken", len(results))
+        if answered != shipment.count:
+            return shipment, f"an answer for {answered:,} of {shipment.count:,} documents"
         failed = [(n, result) for n, result in enumerate(results) if _has_failed(result)]
         if not failed:
             return Shipment(b"", 0), ""
