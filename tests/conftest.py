@@ -16,6 +16,7 @@ from vitrina.distribution import Missing
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.log import configure_logging
 
+pytest.register_assert_rewrite("tests.sinks", "tests.faults.children", "tests.faults.driver")
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
 
 
