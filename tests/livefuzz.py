@@ -3,7 +3,7 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,11 @@ from psycopg import sql
 
 from tests.corpora import HERE
 from tests.support import Lab
-from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection
 from vitrina.sql.live import LiveView, understand
 
 FIXTURES = HERE / "live_fixtures.sql"
 SHAPE = re.compile(r"^-- name: ([^\n]+)\n-- key: ([^\n]+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
-NUMERIC = 1700
 
 
 @dataclass(frozen=True)
@@ -41,10 +39,10 @@ def uuids(kind: int, many: int) -> list[Any]:
     return [f"0000000{kind}-0000-0000-0000-00000000000{n}" for n in range(1, many + 1)]
 
 
-FILMS, USERS = uuids(1, 5), uuids(2, 3)
-GENRES, PEOPLE = uuids(3, 3), uuids(4, 3)
+FILMS, USERS = uuids(1, 7), uuids(2, 4)
+GENRES, PEOPLE = uuids(3, 4), uuids(4, 4)
 WORDS = ["a", "b", "B", "c", None]
-SMALL = [1, 2, 3, 4, None]
+SMALL = [1, 2, 3, 4, 5, None]
 SHARES = ["1.0", "1.00", "2", None]
 DAYS = ["2024-01-05", "2024-02-05", "2024-02-06"]
 DOMAINS: dict[str, dict[str, Sequence[Any]]] = {
@@ -55,13 +53,13 @@ DOMAINS: dict[str, dict[str, Sequence[Any]]] = {
     "content.genre": {"id": GENRES, "name": ["a", "b", "B", "c"], "created": DAYS[:1], "modified": DAYS[:1]},
     "content.person": {"id": PEOPLE, "full_name": ["a", "b"], "created": DAYS[:1], "modified": DAYS[:1]},
     "content.genre_film_work": {
-        "id": uuids(5, 6), "film_work_id": FILMS, "genre_id": GENRES, "created": DAYS[:1],
+        "id": uuids(5, 9), "film_work_id": FILMS, "genre_id": GENRES, "created": DAYS[:1],
     },
     "content.person_film_work": {
-        "id": uuids(6, 6), "film_work_id": FILMS, "person_id": PEOPLE, "role": ["actor", "writer"], "created": DAYS[:1],
+        "id": uuids(6, 9), "film_work_id": FILMS, "person_id": PEOPLE, "role": ["actor", "writer"], "created": DAYS[:1],
     },
     "ugc.ratings": {
-        "id": uuids(7, 7), "user_id": USERS, "film_id": FILMS, "rating": [1, 3, 5, 7], "created": DAYS,
+        "id": uuids(7, 9), "user_id": USERS, "film_id": FILMS, "rating": [1, 3, 5, 7], "created": DAYS,
         "modified": DAYS[:1],
     },
     "ugc.reviews": {
@@ -69,11 +67,11 @@ DOMAINS: dict[str, dict[str, Sequence[Any]]] = {
         "modified": DAYS[:1],
     },
     "ugc.likes": {"user_id": USERS, "film_id": FILMS, "created": DAYS},
-    "content.studio": {"id": SMALL[:4], "name": WORDS, "country": ["a", "b", None], "parent_id": SMALL},
-    "content.film_studio": {"id": SMALL[:4], "film_id": [*FILMS, None], "studio_id": SMALL, "share": SHARES},
-    "content.tag": {"id": SMALL[:4], "film_id": FILMS, "name": WORDS, "weight": SHARES},
-    "ugc.settings": {"id": SMALL[:3], "threshold": SMALL, "film_id": [*FILMS, None]},
-    "ugc.events": {"id": SMALL[:4], "film_id": [*FILMS, None], "kind": ["play", "stop"], "n": SMALL},
+    "content.studio": {"id": SMALL[:5], "name": WORDS, "country": ["a", "b", None], "parent_id": SMALL},
+    "content.film_studio": {"id": SMALL[:5], "film_id": [*FILMS, None], "studio_id": SMALL, "share": SHARES},
+    "content.tag": {"id": SMALL[:5], "film_id": FILMS, "name": WORDS, "weight": SHARES},
+    "ugc.settings": {"id": SMALL[:4], "threshold": SMALL, "film_id": [*FILMS, None]},
+    "ugc.events": {"id": SMALL[:5], "film_id": [*FILMS, None], "kind": ["play", "stop"], "n": SMALL},
 }  # fmt: skip
 
 
@@ -84,13 +82,13 @@ def prepare(lab: Lab) -> None:
     lab.sql("TRUNCATE content.film_work, content.genre, content.person, ugc.ratings, ugc.reviews, ugc.likes CASCADE")
     for table in DOMAINS:
         images = image_table(table)
-        lab.sql(f"CREATE TABLE {images} (vitrina_at bigint, LIKE {table})")
+        lab.sql(f"CREATE TABLE {images} (vitrina_at bigint, vitrina_old boolean, LIKE {table})")
         lab.sql(
             f"""
             CREATE FUNCTION {images}_keep() RETURNS trigger LANGUAGE plpgsql AS $$
             BEGIN
-                IF TG_OP <> 'INSERT' THEN INSERT INTO {images} SELECT currval('fuzz.clock'), (OLD).*; END IF;
-                IF TG_OP <> 'DELETE' THEN INSERT INTO {images} SELECT currval('fuzz.clock'), (NEW).*; END IF;
+                IF TG_OP <> 'INSERT' THEN INSERT INTO {images} SELECT currval('fuzz.clock'), true, (OLD).*; END IF;
+                IF TG_OP <> 'DELETE' THEN INSERT INTO {images} SELECT currval('fuzz.clock'), false, (NEW).*; END IF;
                 RETURN NULL;
             END $$;
             CREATE TRIGGER keep AFTER INSERT OR UPDATE OR DELETE ON {table}
@@ -114,14 +112,21 @@ class World:
     now: int = 0
     changed: dict[int, set[str]] = field(default_factory=dict)  # by tick
 
+    def fill(self) -> None:
+        """Begin with most of the rows that there can be."""
+        self._transact(self._insert, [table for table in DOMAINS for _ in range(12)])
+
     def tick(self, tables: Sequence[str], statements: int) -> None:
         """One transaction over some tables; a statement that a constraint refuses is left out."""
+        self._transact(self._change, self.rng.choices(tables, k=statements))
+
+    def _transact(self, work: Callable[[str], None], tables: Sequence[str]) -> None:
         with self.db.transaction():
             row = self.db.execute("SELECT nextval('fuzz.clock') AS now").fetchone()
             assert row is not None
             self.now = row["now"]
-            for _ in range(statements):
-                self._change(self.rng.choice(tables))
+            for table in tables:
+                work(table)
         self.changed[self.now] = {table for table in DOMAINS if self._has_images(table)}
 
     def _has_images(self, table: str) -> bool:
@@ -129,23 +134,34 @@ class World:
         return self.db.execute(query.encode(), [self.now]).fetchone() is not None
 
     def _change(self, table: str) -> None:
-        rng, domain = self.rng, DOMAINS[table]
-        first = next(iter(domain))
-        action = rng.choice(["insert", "insert", "insert", "update", "update", "update", "rekey", "delete"])
-        where = rng.choice(domain[first])
-        names = [name for name in domain if name != first or action == "insert"]
-        if action == "update":
-            names = rng.sample(names, rng.randint(1, min(2, len(names))))
-        elif action == "rekey":
-            names = [first]
-        values = [rng.choice(domain[name]) for name in names]
-        if action == "insert":
-            text = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))})"
-        elif action == "delete":
-            text, values = f"DELETE FROM {table} WHERE {first} = %s", [where]
-        else:
-            text = f"UPDATE {table} SET {', '.join(f'{name} = %s' for name in names)} WHERE {first} = %s"
-            values.append(where)
+        action = self.rng.choice([*[self._insert] * 4, *[self._update] * 5, self._delete])
+        action(table)
+
+    def _insert(self, table: str) -> None:
+        domain = DOMAINS[table]
+        marks = ", ".join(["%s"] * len(domain))
+        text = f"INSERT INTO {table} ({', '.join(domain)}) VALUES ({marks}) ON CONFLICT DO NOTHING"
+        self._execute(text, [self.rng.choice(values) for values in domain.values()])
+
+    def _update(self, table: str) -> None:
+        """Some columns, the id too, of the rows with some value in some column."""
+        domain = DOMAINS[table]
+        names = self.rng.sample(list(domain), self.rng.randint(1, min(2, len(domain))))
+        values = [self.rng.choice(domain[name]) for name in names]
+        where, value = self._some(table)
+        text = f"UPDATE {table} SET {', '.join(f'{name} = %s' for name in names)} WHERE {where} = %s"
+        self._execute(text, [*values, value])
+
+    def _delete(self, table: str) -> None:
+        where, value = self._some(table)
+        self._execute(f"DELETE FROM {table} WHERE {where} = %s", [value])
+
+    def _some(self, table: str) -> tuple[str, Any]:
+        wide = [name for name, values in DOMAINS[table].items() if len(values) > 3]
+        name = wide[0] if self.rng.random() < 0.8 else self.rng.choice(wide)
+        return name, self.rng.choice([value for value in DOMAINS[table][name] if value is not None])
+
+    def _execute(self, text: str, values: Sequence[Any]) -> None:
         try:
             with self.db.transaction():
                 self.db.execute(text.encode(), values)
@@ -155,7 +171,6 @@ class World:
 
 Row = tuple[Any, ...]
 Key = tuple[Any, ...]
-Touched = Callable[["Follower", int, int], tuple[bool, set[tuple[tuple[str, ...], Key]]]]
 
 
 @dataclass
@@ -167,8 +182,8 @@ class Follower:
     conn: Connection
     mart: dict[Key, Counter[Row]] = field(default_factory=dict)
     position: int = 0
-    images_of: str = "*"  # which images the impact queries see
     kept: int = 0  # slices that did not refresh everything
+    unchecked: bool = False
 
     def start(self, now: int) -> None:
         """Load it whole."""
@@ -180,7 +195,7 @@ class Follower:
         for row in self.conn.execute(self._whole):
             values = tuple(row.values())
             key, rest = values[: len(self.shape.key)], values[len(self.shape.key) :]
-            if None not in key:
+            if has_key(key):
                 found.setdefault(key, Counter())[rest] += 1
         return found
 
@@ -192,13 +207,12 @@ class Follower:
     def follow(self, world: World, until: int) -> None:
         """Take the changes up to a tick, against the current state."""
         changed = set[str]().union(*(world.changed.get(at, set()) for at in range(self.position + 1, until + 1)))
-        everything = any(o.table in changed and o.verdict == "everything" for o in self.view.occurrences)
-        current = self.whole()
-        if everything:
-            self.mart = current
+        changed &= set(self.view.tables)
+        if any(o.table in changed and o.verdict == "everything" for o in self.view.occurrences):
+            self.mart = self.whole()
         elif changed:
-            self._converge(current, self._touched(changed, until))
-            self.kept += 1
+            self._converge(self.whole(), self._touched(changed, until))
+            self.kept, self.unchecked = self.kept + 1, True
         self.position = until
 
     def _touched(self, changed: set[str], until: int) -> Iterator[tuple[tuple[str, ...], Key]]:
@@ -211,8 +225,8 @@ class Follower:
                     yield occurrence.key, row
 
     def _images(self, table: str, until: int) -> sql.Composable:
-        text = f"(SELECT {self.images_of} FROM {image_table(table)} WHERE vitrina_at > {self.position} AND vitrina_at <= {until})"
-        return sql.SQL(text)
+        period = f"vitrina_at > {self.position} AND vitrina_at <= {until}"
+        return sql.SQL(f"(SELECT * FROM {image_table(table)} WHERE {period} AND {which_images()})")
 
     def _converge(self, current: dict[Key, Counter[Row]], touched: Iterator[tuple[tuple[str, ...], Key]]) -> None:
         positions = {name: at for at, name in enumerate(self.shape.key)}
@@ -220,36 +234,82 @@ class Follower:
         for names, key in touched:
             dirty.setdefault(tuple(positions[name] for name in names), set()).add(key)
         for key in self.mart.keys() | current.keys():
-            if any(tuple(key[at] for at in part) in wanted for part, wanted in dirty.items()):
+            if any(is_dirty(key, part, wanted) for part, wanted in dirty.items()):
                 self.mart.pop(key, None)
                 if key in current:
                     self.mart[key] = current[key]
 
     def assert_equal(self, note: str) -> None:
-        """The mart is what the query gives."""
-        current = self.whole()
+        """The mart is what the query gives, if it followed anything since it was checked."""
+        if not self.unchecked:
+            return
+        self.unchecked, current = False, self.whole()
         wrong = {key for key in self.mart.keys() | current.keys() if self.mart.get(key) != current.get(key)}
         assert not wrong, f"{self.shape.name}: {note}: {len(wrong)} keys differ, such as {sorted(map(str, wrong))[:3]}"
 
 
+def which_images() -> str:
+    """What the impact queries see: old and new images (R1)."""
+    return "vitrina_old IN (true, false)"
+
+
+def has_key(key: Key) -> bool:
+    """Whether a row has a key at all: a mart refuses NULLs in it (R5)."""
+    return None not in key
+
+
+def is_dirty(key: Key, part: tuple[int, ...], wanted: set[Key]) -> bool:
+    """Whether a row is to be converged: all rows that share a touched part of the key are (R7)."""
+    return tuple(key[at] for at in part) in wanted
+
+
 def as_key(name: str) -> str:
     """A key column as text, so that equal numbers are one key."""
-    return f"coalesce(CASE WHEN pg_typeof(q.{name}) = 'numeric'::regtype THEN trim_scale(q.{name}::text::numeric)::text END, q.{name}::text)"
+    number = f"CASE WHEN pg_typeof(q.{name}) = 'numeric'::regtype THEN trim_scale(q.{name}::text::numeric)::text END"
+    return f"coalesce({number}, q.{name}::text)"
 
 
-def follow_all(lab: Lab, conn: Connection, chosen: Sequence[Shape]) -> list[Follower]:
-    """The shapes that can be live and do not always refresh everything."""
-    followers = []
-    for shape in chosen:
-        view = understand(conn, lab.connections.reading, shape.select, shape.key)
-        if any(o.verdict == "keys" for o in view.occurrences):
-            followers.append(Follower(shape, view, conn))
-    return followers
+@dataclass
+class Chase:
+    """Some marts that follow one world, at once or lagging behind."""
+
+    world: World
+    followers: list[Follower]
+
+    @property
+    def rng(self) -> random.Random:
+        """Chance."""
+        return self.world.rng
+
+    def run(self, ticks: int) -> None:
+        """Fill the world, load the marts, then change the one and have the others follow; the end is checked."""
+        self.world.fill()
+        for follower in self.followers:
+            follower.start(self.world.now)
+        for _ in range(ticks):
+            self._tick()
+            self._follow(lagging=self.rng.random() < 0.5)
+        self._follow(lagging=False)
+
+    def _tick(self) -> None:
+        """One transaction, mostly over the tables of one mart."""
+        tables = list(self.rng.choice(self.followers).view.tables)
+        some = self.rng.sample(tables, self.rng.randint(1, len(tables))) if self.rng.random() < 0.9 else list(DOMAINS)
+        self.world.tick(some, self.rng.randint(1, 4))
+
+    def _follow(self, lagging: bool) -> None:
+        """Each takes all it has missed, in slices of one or more transactions; or a slice, or nothing, if lagging."""
+        for follower in self.followers:
+            if lagging:
+                if self.rng.random() < 0.3 and follower.position < self.world.now:
+                    follower.follow(self.world, follower.position + 1)
+                continue
+            while follower.position < self.world.now:
+                follower.follow(self.world, self.rng.randint(follower.position + 1, self.world.now))
+            follower.assert_equal(f"tick {self.world.now}")
 
 
-def understood(lab: Lab, conn: Connection, shape: Shape) -> LiveView | ConfigError:
-    """What the shape is, or why it cannot be live."""
-    try:
-        return understand(conn, lab.connections.reading, shape.select, shape.key)
-    except ConfigError as error:
-        return error
+def follow_all(conn: Connection, settings: Mapping[str, str], chosen: Sequence[Shape]) -> list[Follower]:
+    """The shapes of which some change does not refresh everything."""
+    views = [(shape, understand(conn, settings, shape.select, shape.key)) for shape in chosen]
+    return [Follower(shape, view, conn) for shape, view in views if any(o.verdict == "keys" for o in view.occurrences)]

@@ -210,9 +210,9 @@ LEFT JOIN content.film_studio fs ON coalesce(fs.studio_id, 1) = s.id GROUP BY s.
 
 -- name: join through coalesce of a nullable table
 -- key: id
-SELECT DISTINCT c.id, c.name
-FROM content.studio s LEFT JOIN content.film_studio fs ON fs.studio_id = s.id
-JOIN content.studio c ON c.id = coalesce(fs.id, s.parent_id)
+SELECT c.id, count(*) AS n
+FROM content.tag s LEFT JOIN content.film_studio fs ON fs.studio_id = s.id
+JOIN content.studio c ON c.id = coalesce(fs.id, s.id) GROUP BY c.id
 
 -- name: join by number
 -- key: id

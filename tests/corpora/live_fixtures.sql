@@ -5,7 +5,8 @@ CREATE TABLE content.studio (id integer PRIMARY KEY, name text, country text, pa
 CREATE TABLE content.film_studio (id integer PRIMARY KEY, film_id uuid, studio_id integer, share numeric);
 CREATE TABLE content.tag (id integer PRIMARY KEY, film_id uuid NOT NULL, name varchar(20), weight numeric);
 CREATE TABLE ugc.settings (id integer PRIMARY KEY, threshold integer, film_id uuid);
-CREATE TABLE ugc.events (id integer NOT NULL, film_id uuid, kind text NOT NULL, n bigint) PARTITION BY LIST (kind);
+CREATE TABLE ugc.events (id integer NOT NULL, film_id uuid, kind text NOT NULL, n bigint, PRIMARY KEY (id, kind))
+    PARTITION BY LIST (kind);
 CREATE TABLE ugc.events_play PARTITION OF ugc.events FOR VALUES IN ('play');
 CREATE TABLE ugc.events_rest PARTITION OF ugc.events DEFAULT;
 

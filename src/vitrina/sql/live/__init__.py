@@ -15,12 +15,15 @@ from vitrina.sql.live.blocks import read_variants
 from vitrina.sql.live.catalog import Catalog, look_up
 from vitrina.sql.live.impact import Occurrence
 from vitrina.sql.live.nodes import Node, parse_tree, walk
+from vitrina.sql.live.overrides import guardable, override
 from vitrina.sql.live.refusals import refuse
+from vitrina.sql.live.ties import Tie, find_ties
 from vitrina.sql.live.verdicts import judge
+from vitrina.sql.live.warnings import find_warnings
 from vitrina.sql.rules import Finding
 from vitrina.sql.tree import rewritten_tree
 
-__all__ = ["LiveView", "Occurrence", "understand"]
+__all__ = ["LiveView", "Occurrence", "guardable", "understand"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class LiveView:
     tables: tuple[str, ...]
     occurrences: tuple[Occurrence, ...]
     warnings: tuple[Finding, ...] = ()
+    ties: tuple[Tie, ...] = ()  # where `recompute` may put a restriction to some keys
 
 
 def understand(
@@ -53,7 +57,20 @@ def understand(
     outputs = _outputs(tree, key)
     models = read_variants(tree, catalog)
     occurrences = judge(models, catalog, outputs, key) if models else _too_many(catalog, tree)
-    return LiveView(tuple(sorted({o.table for o in occurrences})), tuple(occurrences))
+    for table, query in (overrides or {}).items():
+        own = override(conn, settings, table, query, key)
+        occurrences = _put(own, occurrences)
+    tables = tuple(sorted({o.table for o in occurrences}))
+    ties = find_ties(models[0], outputs) if models else ()
+    return LiveView(tables, tuple(occurrences), find_warnings(models, catalog, tree), ties)
+
+
+def _put(own: Occurrence, occurrences: Sequence[Occurrence]) -> list[Occurrence]:
+    others = [occurrence for occurrence in occurrences if occurrence.table != own.table]
+    if len(others) == len(occurrences):
+        read = ", ".join(sorted({occurrence.table for occurrence in occurrences}))
+        raise ConfigError(f"impact names {own.table}, which the query does not read", f"it reads {read}")
+    return [*others, own]
 
 
 def _outputs(tree: Node, key: Sequence[str]) -> dict[str, int]:

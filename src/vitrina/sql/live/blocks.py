@@ -104,8 +104,10 @@ class Model:
         table = self.tables[place]
         block, number = table.block, table.number
         yield block, number
-        while not block.linked and block.parent and isinstance(block.position, int):
-            block, number = block.parent, block.position
+        while not block.linked and block.parent is not None:
+            position = block.position
+            assert isinstance(position, int)
+            block, number = block.parent, position
             yield block, number
 
     def under(self, block: Block, numbers: frozenset[int]) -> Iterator[str]:

@@ -14,6 +14,7 @@ BOOL, TEXT, VARCHAR, BPCHAR, NAME, UNKNOWN = 16, 25, 1043, 1042, 19, 705
 INT8, INT2, INT4, OID, UUID, DATE = 20, 21, 23, 26, 2950, 1082
 EXACT = frozenset([BOOL, 17, 18, NAME, INT8, INT2, INT4, TEXT, OID, VARCHAR, DATE, 1083, 1114, 1184, UUID])
 TEXTS = frozenset([TEXT, VARCHAR, BPCHAR, NAME, UNKNOWN])
+CALL_FIELDS = ("funcid", "aggfnoid", "winfnoid")
 TYPE_FIELDS = (
     "vartype",
     "consttype",
@@ -100,7 +101,7 @@ def look_up(conn: Connection, tree: Node) -> Catalog:
     return Catalog(
         tables=_tables(conn, _numbers(nodes, "relid")),
         functions={
-            oid: FunctionInfo(**row) for oid, row in _by_oid(_fetch(conn, "functions", _numbers(nodes, "funcid")))
+            oid: FunctionInfo(**row) for oid, row in _by_oid(_fetch(conn, "functions", _numbers(nodes, *CALL_FIELDS)))
         },
         operators={
             oid: OperatorInfo(**row) for oid, row in _by_oid(_fetch(conn, "operators", _numbers(nodes, "opno")))

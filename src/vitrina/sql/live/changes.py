@@ -11,6 +11,7 @@ from functools import cached_property
 from vitrina.sql.live.blocks import Block, Condition, Join, Model, Position, Table
 from vitrina.sql.live.catalog import Catalog
 from vitrina.sql.live.exprs import (
+    COMPUTED_WITH_LOOSE,
     NONE,
     Call,
     Col,
@@ -37,7 +38,11 @@ class Demand:
 
     condition: Condition
     expr: Expr
-    strict_in: frozenset[str]
+
+    @cached_property
+    def strict_in(self) -> frozenset[str]:
+        """The occurrences without whose row it is not true."""
+        return untrue_without(self.expr)
 
 
 @dataclass(eq=False)
@@ -69,6 +74,13 @@ class Change:
             self._outputs[block.id, number] = known
         return known
 
+    def why_unstable(self, block: Block) -> str:
+        """Why none of a dirty block's columns may be followed; empty when some may, or when it is a mere aggregate."""
+        values = [self.output(block, number) for number in block.outputs]
+        reasons = [value.reason for value in values if isinstance(value, Opaque)]
+        telling = [reason for reason in reasons if not reason.startswith("the result of")]
+        return telling[0] if telling and len(reasons) == len(values) else ""
+
     def resolve(self, expr: Expr) -> Expr:
         """The expression over columns of tables."""
         return transform(expr, self._leaf)
@@ -96,12 +108,11 @@ class Change:
     @cached_property
     def demands(self) -> list[Demand]:
         """Every condition of the query, its columns found."""
-        found = []
-        for block in self.model.blocks.values():
-            for condition in block.conditions:
-                expr = self.resolve(condition.expr)
-                found.append(Demand(condition, expr, untrue_without(expr)))
-        return found
+        return [
+            Demand(condition, self.resolve(condition.expr))
+            for block in self.model.blocks.values()
+            for condition in block.conditions
+        ]
 
     def closure(self, present: Iterable[str]) -> frozenset[str]:
         """With these rows at hand, which others must be there too?"""
@@ -204,21 +215,21 @@ def stable_output(change: Change, block: Block, value: Expr) -> Expr:
 
 def _moved(change: Change, block: Block, value: Expr) -> str:
     if block.limited:
-        return "LIMIT or OFFSET: any row may push out another"
+        return "LIMIT or OFFSET, where any row may push out another"
     if block.grouping_sets:
-        return "ROLLUP, CUBE or GROUPING SETS: a row counts in several groups"
+        return "ROLLUP, CUBE or GROUPING SETS, where a row counts in several groups"
     if block.aggregated and not block.group:
         return "an aggregate over all rows"
     if block.group and not _covered(change, value, _resolved(change, block.group), grouped=True):
-        return "equal values of a grouped column can look different, and something is computed from them"
+        return COMPUTED_WITH_LOOSE
     same = _Same(change, block)
     for partition in block.partitions:
         if not _covered(change, same(value), [same(atom) for atom in _resolved(change, partition)]):
-            return "a window function over rows of several keys (no PARTITION BY the key)"
+            return "a window that is not partitioned by it"
     if block.distinct_on:
         atoms = [same(atom) for atom in _resolved(change, block.distinct_on)]
         if not _covered(change, same(value), atoms):
-            return "DISTINCT ON something else"
+            return "DISTINCT ON other columns"
     return ""
 
 

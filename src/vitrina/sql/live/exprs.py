@@ -72,7 +72,7 @@ class Loose:
 
 Expr: TypeAlias = Ref | Col | Const | Call | Opaque | Loose
 
-COMPUTED_WITH_LOOSE = "equal values of its type can look different, and something is computed from them"
+COMPUTED_WITH_LOOSE = "a computation on values that can be equal and look different (1.0, 1.00)"
 
 
 def parts(expr: Expr) -> tuple[Expr, ...]:
@@ -157,6 +157,18 @@ def strip(expr: Expr) -> Expr:
     while isinstance(expr, Call) and expr.form == "cast" and not expr.name:
         expr = expr.args[0]
     return bare(expr)
+
+
+def simplify(expr: Expr) -> Expr:
+    """COALESCE without what is NULL or said twice."""
+    if not isinstance(expr, Call):
+        return expr
+    args = tuple(map(simplify, expr.args))
+    if expr.form == "coalesce":
+        args = tuple(dict.fromkeys(arg for arg in args if not is_null(arg)))
+        if len(args) < 2:
+            return args[0] if args else Const(None, expr.type)
+    return replace(expr, args=args)
 
 
 def conjuncts(expr: Expr) -> Iterable[Expr]:

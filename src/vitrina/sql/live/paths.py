@@ -18,6 +18,7 @@ from vitrina.sql.live.exprs import (
     null_without,
     obstacle,
     places,
+    simplify,
     strip,
     transform,
 )
@@ -53,19 +54,19 @@ def find_paths(change: Change, keys: Keys, wanted: Sequence[str]) -> list[Path] 
     """
     for name in wanted:
         if reason := obstacle(keys[name]):
-            return NoPath(f"{name} comes from {reason}" if not reason.startswith(("LIMIT", "ROLLUP")) else reason)
+            return NoPath(f"{name} depends on {reason}")
     optional = optional_sources(change, keys, wanted)
     if len(optional) > MOST_OPTIONAL:
         return NoPath(f"{', '.join(wanted)} is put together from too many outer joins")
     found: list[Path] = []
     for missing in _subsets(sorted(optional)):
-        nulled = {name: _without(expr, missing) for name, expr in keys.items()}
+        nulled = {name: without(expr, missing) for name, expr in keys.items()}
         if any(map(is_null, nulled.values())):
             continue
         sure = change.closure(change.around | key_strict(nulled.values()) | (optional - missing))
-        path = _Finder(change, sure).find({name: nulled[name] for name in wanted})
+        path = _Finder(change, sure, missing - change.flipping).find({name: nulled[name] for name in wanted})
         if path is None:
-            return NoPath(f"nothing ties it to {', '.join(wanted)}")
+            return NoPath(_untied(change, wanted))
         found.append(path)
     return list(dict.fromkeys(found))
 
@@ -81,6 +82,7 @@ def optional_sources(change: Change, keys: Keys, wanted: Iterable[str]) -> froze
 class _Finder:
     change: Change
     sure: frozenset[str]  # the occurrences that have a row
+    missing: frozenset[str]  # those that have none
 
     def find(self, keys: Keys) -> Path | None:
         """The cheapest set of occurrences that are tied to the change and give the key."""
@@ -95,7 +97,7 @@ class _Finder:
             seen.add(here)
             given = {name: self.express(expr, here) for name, expr in keys.items()}
             if None not in given.values():
-                exprs = tuple((name, expr) for name, expr in given.items() if expr is not None)
+                exprs = tuple((name, simplify(expr)) for name, expr in given.items() if expr is not None)
                 return Path(joined, exprs, tuple(self._conditions(here, used)))
             for place, price, extra in self._steps(here):
                 heappush(waiting, (cost + price, len(joined) + 1, (*joined, place), (*used, *extra)))
@@ -120,7 +122,10 @@ class _Finder:
     def usable(self) -> list[Demand]:
         """The conditions that hold and may be followed."""
         change = self.change
-        return [d for d in change.demands if change.is_implied(d.condition, self.sure) and change.is_usable(d)]
+        found = [d for d in change.demands if change.is_implied(d.condition, self.sure)]
+        if self.missing:
+            found = [Demand(d.condition, without(d.expr, self.missing)) for d in found]
+        return [d for d in found if change.is_usable(d)]
 
     @cached_property
     def classes(self) -> dict[Expr, list[Expr]]:
@@ -188,11 +193,25 @@ def substitutes(classes: Mapping[Expr, Sequence[Expr]], expr: Expr) -> Sequence[
     return classes.get(expr, ())
 
 
-def _without(expr: Expr, missing: frozenset[str]) -> Expr:
+def without(expr: Expr, missing: frozenset[str]) -> Expr:
+    """The expression where some occurrences have no row."""
+
     def leaf(part: Expr) -> Expr:
         return Const(None, part.type) if isinstance(part, Col) and part.place in missing else part
 
-    return transform(bare(expr), leaf)
+    return simplify(transform(bare(expr), leaf)) if missing else bare(expr)
+
+
+def _untied(change: Change, wanted: Sequence[str]) -> str:
+    """Why no path leads to the key, in words about the innermost obstacle."""
+    names = ", ".join(wanted)
+    blocks = [block for block in change.table.block.chain() if block.parent]
+    for block in blocks:
+        if reason := change.why_unstable(block):
+            return f"the subquery it is in has {reason}"
+    if any(block.linked for block in blocks):
+        return f"the subquery it is in is not tied to {names}"
+    return f"no condition ties it to {names}"
 
 
 def _cast(expr: Expr, like: Expr) -> Expr:

@@ -1,0 +1,158 @@
+"""Ways to read a query for some keys, and which of them the planner finds cheapest.
+
+Every way takes one argument: $1, an array of array literals, one for each key column. Which is best differs: a
+restriction outside is pushed through GROUP BY, DISTINCT, PARTITION BY and UNION, but not across a join into a grouped
+subquery or a view.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import postgast
+from psycopg import sql
+
+from vitrina.sql.describe import Column
+from vitrina.sql.live.ties import Tie
+
+COMMA, AND = sql.SQL(", "), sql.SQL(" AND ")
+TYPMOD = re.compile(r"\(\d+(,-?\d+)?\)")
+UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # without a length these mean a length of 1
+SMALL = 10_000.0  # a query that costs less may as well be read whole
+LEAST_GAIN = 0.5  # a way that costs more than this share of the whole query spares nothing
+
+Cost: TypeAlias = Callable[[sql.Composable, Sequence[str | None]], float]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to read the rows of some keys."""
+
+    name: str  # outside | each | inside
+    query: sql.Composed
+
+
+@dataclass(frozen=True)
+class Recompute:
+    """The cheapest way for each number of keys; `reason` says why none of them is worth it, if so."""
+
+    ways: Mapping[int, Way]
+    reason: str = ""
+
+    @property
+    def selective(self) -> bool:
+        """Whether reading some keys costs less than reading everything."""
+        return not self.reason
+
+    def way(self, keys: int) -> Way:
+        """The way for about so many keys."""
+        return self.ways[min(self.ways, key=lambda size: (abs(size - keys), size))]
+
+
+def ways(select: str, columns: Sequence[Column], key: Sequence[str], ties: Sequence[Tie] = ()) -> list[Way]:
+    """Every way to read `select` for keys (or parts of keys: `key` names the columns that are given)."""
+    found = [Way("outside", outside(select, columns, key)), Way("each", for_each(select, columns, key))]
+    restricted = inside(select, columns, key, ties)
+    return [*found, Way("inside", outside(restricted, columns, key))] if restricted else found
+
+
+def outside(select: str, columns: Sequence[Column], key: Sequence[str]) -> sql.Composed:
+    """`= ANY` around the query: what Postgres pushes down by itself in the simple cases."""
+    arrays = _arrays(columns, key)
+    wanted = [sql.SQL("q.{} = ANY ({})").format(sql.Identifier(k), a) for k, a in zip(key, arrays, strict=True)]
+    if len(key) > 1:
+        exact = sql.SQL("({}) IN (SELECT * FROM unnest({}))")
+        wanted.append(exact.format(_names("q", key), COMMA.join(arrays)))
+    text = "SELECT {} FROM (\n{}\n) AS q WHERE {}"
+    return sql.SQL(text).format(_casts(columns), sql.SQL(select), AND.join(wanted))
+
+
+def for_each(select: str, columns: Sequence[Column], key: Sequence[str]) -> sql.Composed:
+    """The query once for each key, as for a constant, which goes across joins too."""
+    same = AND.join(sql.SQL("o.{0} = k.{0}").format(sql.Identifier(name)) for name in key)
+    return sql.SQL(
+        "SELECT {columns} FROM (SELECT DISTINCT * FROM unnest({arrays}) AS k ({names})) AS k"
+        " CROSS JOIN LATERAL (SELECT o.* FROM (\n{select}\n) AS o WHERE {same} OFFSET 0) AS q"
+    ).format(
+        columns=_casts(columns),
+        arrays=COMMA.join(_arrays(columns, key)),
+        names=COMMA.join(map(sql.Identifier, key)),
+        select=sql.SQL(select),
+        same=same,
+    )
+
+
+def inside(select: str, columns: Sequence[Column], key: Sequence[str], ties: Sequence[Tie]) -> str:
+    """The query with the restriction put into the subqueries, CTEs and views that are tied to the key, or nothing."""
+    wanted = [tie for tie in ties if tie.key in key]
+    tree = postgast.parse(select)
+    arrays = dict(zip(key, _arrays(columns, key), strict=True))
+    done = [_restrict(tree.stmts[0].stmt.select_stmt.from_clause, tie, arrays[tie.key]) for tie in wanted]
+    return postgast.deparse(tree) if any(done) else ""
+
+
+def choose_recompute(
+    cost: Cost, found: Sequence[Way], whole: sql.Composable, samples: Mapping[int, Sequence[str | None]]
+) -> Recompute:
+    """The cheapest way for each number of keys. `samples` are arguments with so many real keys."""
+    chosen: dict[int, Way] = {}
+    prices: dict[int, float] = {}
+    for size, args in samples.items():
+        priced = [(cost(way.query, args), way) for way in found]
+        prices[size], chosen[size] = min(priced, key=lambda pair: pair[0])
+    everything, fewest = cost(whole, ()), min(prices)
+    if everything > SMALL and prices[fewest] > LEAST_GAIN * everything:
+        reason = (
+            f"the query cannot be read for some keys only (cost {prices[fewest]:,.0f} for {fewest}, "
+            f"{everything:,.0f} for all), so every change means a full comparison"
+        )
+        return Recompute(chosen, reason)
+    return Recompute(chosen)
+
+
+def _restrict(items: Any, tie: Tie, array: sql.Composed) -> bool:
+    """Put a restriction around the item of a tie, wherever in the joins it stands."""
+    for item in items:
+        kind = item.WhichOneof("node")
+        if kind == "join_expr":
+            if _restrict([item.join_expr.larg], tie, array) or _restrict([item.join_expr.rarg], tie, array):
+                return True
+        elif kind in ("range_var", "range_subselect") and _alias(item) == tie.alias:
+            _wrap(item, tie, array)
+            return True
+    return False
+
+
+def _alias(item: Any) -> str:
+    node = getattr(item, item.WhichOneof("node"))
+    return str(node.alias.aliasname or getattr(node, "relname", ""))
+
+
+def _wrap(item: Any, tie: Tie, array: sql.Composed) -> None:
+    alias, column = sql.Identifier(tie.alias), sql.Identifier(tie.alias, tie.column)
+    text = sql.SQL("SELECT * FROM (SELECT * FROM x WHERE {} = ANY ({})) AS {}").format(column, array, alias)
+    outer = postgast.parse(text.as_string(None)).stmts[0].stmt.select_stmt.from_clause[0]
+    outer.range_subselect.subquery.select_stmt.from_clause[0].CopyFrom(item)
+    item.CopyFrom(outer)
+
+
+def _casts(columns: Sequence[Column]) -> sql.Composed:
+    """The columns in the described types: a domain is described as its base type."""
+    text = sql.SQL("q.{0}::{1} AS {0}")
+    return COMMA.join(text.format(column.identifier, column.sql_type) for column in columns)
+
+
+def _names(alias: str, key: Sequence[str]) -> sql.Composed:
+    return COMMA.join(sql.Identifier(alias, name) for name in key)
+
+
+def _arrays(columns: Sequence[Column], key: Sequence[str]) -> list[sql.Composed]:
+    types = {column.name: column.type for column in columns}
+    text = sql.SQL("($1::text[])[{}]::{}[]")
+    return [text.format(sql.SQL(str(at)), sql.SQL(_unbounded(types[name]))) for at, name in enumerate(key, 1)]
+
+
+def _unbounded(type_: str) -> str:
+    bare = TYPMOD.sub("", type_)
+    return UNBOUNDED.get(bare, bare)
