@@ -141,9 +141,10 @@ class EmbeddedElasticsearch(ServerDirectory):
         return f"http://{ADDRESS}:{port}"
 
     @property
-    def logs(self) -> list[Path]:
-        """What the server says, and what it said while starting."""
-        return [self._home / "logs" / f"{SETTINGS['cluster.name']}.log", self._home / "log"]
+    def log(self) -> Path:
+        """What the server says; before its first word, what was said while it was started."""
+        own = self._home / "logs" / f"{SETTINGS['cluster.name']}.log"
+        return own if own.exists() else self._home / "log"
 
     def _end(self, how: signal.Signals) -> None:
         if self.directory.exists():

@@ -1,5 +1,7 @@
 """An API for the tests of a module, swept before each, and the environment that leads a client there."""
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 from psycopg.errors import DeadlockDetected
 
 from tests.acceptance.client import Folder
+from tests.acceptance.processes import CLEAN, Cli
 from tests.contract.conftest import SWEEP
 from tests.contract.server import Api, running, serve
 from tests.support import Lab
@@ -36,6 +39,23 @@ def folder(tmp_path: Path) -> Folder:
     path = tmp_path / "pipelines"
     path.mkdir()
     return Folder(path)
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that the server's user can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="vitrina-cli-"))
+    folder.chmod(0o755)
+    yield folder
+    Cli(folder, CLEAN | {"VITRINA_HOME": str(folder / "home")})("down", "--purge")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def stack(home: Path) -> Cli:
+    """An embedded stack, not yet started."""
+    short = {"VITRINA_POLL_SECONDS": "0.2", "VITRINA_LEASE_SECONDS": "3", "VITRINA_LOG_FORMAT": "json"}
+    return Cli(home, CLEAN | short | {"VITRINA_HOME": str(home / "home")})
 
 
 def _sweep(lab: Lab) -> None:

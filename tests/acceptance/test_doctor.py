@@ -31,7 +31,7 @@ def test_all_is_well(own_server: Api) -> None:
     machine = {"Python", "home", "disk", "transforms"}
     database = {"Postgres", "wal_level", "meta-store", "roles", "reader"}
     schemas = {"source schema content", "source schema ugc", "mart schema analytics"}
-    assert set(found) == machine | database | schemas | {"API", "token", "runners"}
+    assert set(found) == machine | database | schemas | {"Elasticsearch", "API", "token", "runners"}
     assert f"1 alive, version {__version__}" in vitrina("doctor").out
 
 
@@ -78,3 +78,35 @@ def test_no_migrations_no_server(api: Api, empty_db: str, monkeypatch: pytest.Mo
 def test_wrong_settings_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VITRINA_PORT", "many")
     assert "VITRINA_PORT" in vitrina("doctor", expect=1).err
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """A machine with nothing on it."""
+    monkeypatch.setenv("VITRINA_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("vitrina.client.DEFAULT_URL", "http://127.0.0.1:9")
+    return monkeypatch
+
+
+def about_search(**expect: Any) -> list[tuple[str, str, str]]:
+    """What it says about Elasticsearch."""
+    checks = vitrina("doctor", "-o", "json", **expect).json
+    return [(c["about"], c["level"], c["message"]) for c in checks if c["about"] in ("Elasticsearch", "indexes")]
+
+
+def test_an_elasticsearch_that_answers(alone: pytest.MonkeyPatch, elastic: str) -> None:
+    alone.setenv("ELASTICSEARCH_URL", elastic.replace("//", "//somebody:hunter2@"))
+    server, indexes = about_search()
+    assert server[:2] == ("Elasticsearch", "ok")
+    assert f" at {elastic}, health " in server[2]
+    assert indexes == ("indexes", "warn", "none is allowed: pipelines to es: are refused")
+    alone.setenv("VITRINA_ALLOWED_ES_INDEXES", "film_*,people")
+    assert about_search()[1] == ("indexes", "ok", "allowed: film_*, people")
+
+
+def test_an_elasticsearch_that_does_not_answer(alone: pytest.MonkeyPatch) -> None:
+    alone.setenv("ELASTICSEARCH_URL", "http://somebody:hunter2@127.0.0.1:9")
+    ((_, level, message),) = about_search(expect=1)
+    assert level == "fail"
+    assert "http://127.0.0.1:9 does not answer" in message
+    assert "hunter2" not in vitrina("doctor", expect=1).out

@@ -23,6 +23,9 @@ LOCKED: dict[str, Any] = {
     "python_task": "normalise_title",
     "on_drift": "add",
     "publish": "atomic",
+    "mapping": {"title": {"type": "keyword"}},
+    "settings": {"number_of_shards": 2},
+    "adopt": True,
     "tasks": PLAN["tasks"],
 }
 FREE: dict[str, Any] = {"batch_size": 7, "schedule_interval": "5m", "enabled": False, "description": "new"}

@@ -72,6 +72,8 @@ def test_bodies_that_cannot_be_read(shared: Api, content: bytes, status: int) ->
         {"mode": "incremental", "incremental_key": "\0"},
         {"type": "PYTHON", "python_task": "\0"},
         {"tasks": [{"order_index": 1, "task_type": "SQL", "body": "\0"}]},
+        {"target_table": "es:films", "mapping": {"title": {"type": "\0"}}},
+        {"target_table": "es:films", "settings": {"\0": 1}},
         {"tasks": [{"order_index": 10**30, "task_type": "SQL", "body": FILMS}]},
     ],
 )

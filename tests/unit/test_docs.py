@@ -3,16 +3,28 @@
 import re
 from pathlib import Path
 
-from vitrina.domain.pipeline import Pipeline
+import yaml
+
+from vitrina.adapters.elastic.types import MAPPINGS
+from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.settings import Settings
 
-PAGE = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "pipelines.md").read_text()
+SEARCH = (DOCS / "elasticsearch.md").read_text()
 
 
-def _first_cells(section: str) -> set[str]:
-    table = PAGE.split(f"## {section}\n")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| (`[^|]+) \|", table, flags=re.MULTILINE)
-    return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+def _first_cells(section: str, page: str = PAGE) -> set[str]:
+    return {name for row in _rows(section, page) for name in _names(row[0])}
+
+
+def _rows(section: str, page: str) -> list[list[str]]:
+    table = page.split(f"## {section}\n")[1].split("\n## ")[0]
+    return [row.split(" | ") for row in re.findall(r"^\| (`.+) \|$", table, flags=re.MULTILINE)]
+
+
+def _names(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
 
 
 def test_every_field_of_a_pipeline_is_documented() -> None:
@@ -22,3 +34,20 @@ def test_every_field_of_a_pipeline_is_documented() -> None:
 def test_every_setting_is_documented() -> None:
     documented = {name.lower().removesuffix("__name") for name in _first_cells("Settings")}
     assert documented == set(Settings.model_fields)
+
+
+def test_the_page_about_elasticsearch_has_every_type_as_it_is_mapped() -> None:
+    documented = {type_: _names(row[1]) for row in _rows("Types", SEARCH) for type_ in _names(row[0])}
+    assert documented == {type_: [mapping["type"]] for type_, mapping in MAPPINGS.items()}
+
+
+def test_the_settings_for_elasticsearch_are_real() -> None:
+    names = {name.removeprefix("VITRINA_").lower() for name in _first_cells("Where it is", SEARCH)}
+    assert names <= set(Settings.model_fields)
+    about = {name for name in Settings.model_fields if name.startswith(("elasticsearch_", "es_"))}
+    assert about - {"elasticsearch_cache"} <= names
+
+
+def test_the_example_of_an_index_is_a_pipeline() -> None:
+    (example,) = re.findall(r"```yaml\n(.+?)```", SEARCH, flags=re.DOTALL)
+    assert resolve(Pipeline.parse(yaml.safe_load(example))).target == "es:film_dim"

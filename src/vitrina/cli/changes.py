@@ -1,6 +1,7 @@
 """What has to change so that the store has what the files say. Computed here, once, for `plan` and `apply`."""
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,7 +14,8 @@ from vitrina.domain.pipeline import Pipeline, Plan, resolve
 from vitrina.files import Document, dump_yaml
 
 Json = dict[str, Any]
-WOULD_RUN = "would run: "
+WOULD_RUN = re.compile("would (?:run: )?")
+CREATES, REBUILDS = ("CREATE TABLE", "create index"), "rebuild index"
 NOT_COMPARED = {"id", "source_type"}
 
 
@@ -43,7 +45,7 @@ class Change:
     def ddl(self) -> list[str]:
         """What the next run will do to the target's definition."""
         said = (finding["message"] for finding in self.findings)
-        return [message.removeprefix(WOULD_RUN) for message in said if message.startswith(WOULD_RUN)]
+        return [WOULD_RUN.sub("", message, count=1) for message in said if WOULD_RUN.match(message)]
 
     @property
     def follows(self) -> str:
@@ -53,9 +55,11 @@ class Change:
         if self.wanted is None:
             return "its history goes; the mart stays as it is"
         plan, before = _plan(self.wanted), _plan_of(self.stored)
+        if plan and any(statement.startswith(REBUILDS) for statement in self.ddl):
+            return f"a full load: the next run fills a new index, which then takes the place of {plan.target}"
         if plan is None or (before and before.fingerprint == plan.fingerprint):
             return ""
-        if any(statement.startswith("CREATE TABLE") for statement in self.ddl):
+        if any(statement.startswith(CREATES) for statement in self.ddl):
             return f"a full load: the next run creates {plan.target} and loads it"
         if plan.mode == "incremental":
             return "a full load: there is no checkpoint for this query, so the next run reads all rows"
@@ -260,12 +264,12 @@ def _plan_of(stored: Json | None) -> Plan | None:
 
 
 def _has_lines(value: Any) -> bool:
-    is_nested = isinstance(value, list) and any(isinstance(item, dict) for item in value)
-    return is_nested or (isinstance(value, str) and "\n" in value)
+    items = value if isinstance(value, list) else [value]
+    return any(item and isinstance(item, dict) for item in items) or (isinstance(value, str) and "\n" in value)
 
 
 def _lines(value: Any) -> list[str]:
-    if value is None:
+    if value is None or value == {}:
         return []
     return (value if isinstance(value, str) else dump_yaml(value)).splitlines()
 

@@ -135,7 +135,7 @@ def logs(
 ) -> None:
     """What Postgres, Elasticsearch, the API and the runners in the background say."""
     settings = Settings()
-    servers = [settings.home / "postgres" / "log", *embedded_elasticsearch(settings).logs]
+    servers = [settings.home / "postgres" / "log", embedded_elasticsearch(settings).log]
     there = [str(file) for file in (*sorted((settings.home / "logs").glob("*.log")), *servers) if file.exists()]
     if not there:
         raise ConfigError(f"there are no logs in {settings.home}", "start the stack with: vitrina up")

@@ -12,6 +12,7 @@ from psycopg.rows import DictRow
 from vitrina.control.findings import Finding
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Conflict, Invalid, NotFound, Stale
+from vitrina.control.services.indexing import Served
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
 from vitrina.domain.lifecycle import Status
@@ -71,7 +72,7 @@ class PipelineService:
 
     def findings(self, pipeline: Pipeline) -> list[Finding]:
         """Findings about a configuration, stored or not."""
-        return Validation(self.plane.connections).of(pipeline)
+        return Validation(self.plane.connections, self._served).of(pipeline)
 
     def state(self, which: str) -> DictRow:
         """The checkpoint row."""
@@ -186,6 +187,10 @@ class PipelineService:
         return version
 
     # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _served(self, pipeline_id: UUID) -> Served | None:
+        with self.plane.session() as conn:
+            return Served.find(conn, pipeline_id)
 
     def _require_valid(self, pipeline: Pipeline) -> list[Finding]:
         findings = self.findings(pipeline)

@@ -1,9 +1,10 @@
 """Validation: everything that can be known about a pipeline before it runs, as findings with a remedy."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from psycopg import sql
 
@@ -15,6 +16,7 @@ from vitrina.adapters.transformers import resolve_transformer
 from vitrina.adapters.writers.converge import QueryText, Window
 from vitrina.adapters.writers.postgres import Wanted, check_mart
 from vitrina.control.findings import Finding
+from vitrina.control.services.indexing import Served, index_findings
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
 from vitrina.domain.policy import is_allowed_target, is_index, require_allowed_target
@@ -31,6 +33,7 @@ class Validation:
     """Collects findings; an error in one place does not hide those in others, where they can be looked for."""
 
     connections: Connections
+    served: Callable[[UUID], Served | None] = lambda _: None  # the index that a stored pipeline has
     findings: list[Finding] = field(default_factory=list)
 
     def of(self, pipeline: Pipeline) -> list[Finding]:
@@ -61,7 +64,10 @@ class Validation:
         output = self._check_transforms(plan, columns)
         if output is None:
             return
-        self._check_mart(plan, output)
+        if is_index(plan.target):
+            self._check_index(pipeline, plan, output)
+        else:
+            self._check_mart(plan, output)
         key = [name for name in plan.key if name in {c.name for c in columns}]
         if key:
             query = QueryText(plan.select, tuple(columns), tuple(key))
@@ -83,12 +89,17 @@ class Validation:
         return None
 
     def _check_mart(self, plan: Plan, output: list[Column]) -> None:
-        if is_index(plan.target) or not is_allowed_target(plan.target, self.connections.settings.whitelist):
+        if not is_allowed_target(plan.target, self.connections.settings.whitelist):
             return
         with self._found("target_table"), self.connections.resolve_reader(WAREHOUSE) as reader:
             wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or ())
             for statement in check_mart(reader.conn, wanted):
                 self._say("info", "target_table", f"would run: {statement}")
+
+    def _check_index(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> None:
+        unknown = set(plan.mapping) - {c.name for c in output}
+        with self._found("mapping" if unknown else "target_table"):
+            self.findings += index_findings(plan, output, self.connections.settings, self.served(pipeline.id))
 
     def _check_unique(self, reader: PostgresReader, query: QueryText) -> None:
         if is_unique_by_grouping(query.select, query.key):

@@ -1,0 +1,99 @@
+"""What can be known about an index before a run, without asking Elasticsearch: the control plane talks to no sink."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from vitrina.adapters.elastic.shape import Shape
+from vitrina.control.findings import Finding
+from vitrina.domain.pipeline import Plan
+from vitrina.domain.policy import ES_TARGET_PREFIX
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.indexes import IndexRepo
+from vitrina.meta.repos.state import StateRepo
+from vitrina.settings import Settings
+from vitrina.sql.describe import Column
+
+TYPES = """
+    aggregate_metric_double alias annotated_text binary boolean byte completion constant_keyword counted_keyword date
+    date_nanos date_range dense_vector double double_range flattened float float_range geo_point geo_shape half_float
+    histogram integer integer_range ip ip_range join keyword long long_range match_only_text murmur3 nested object
+    passthrough percolator point rank_feature rank_features rank_vectors scaled_float search_as_you_type semantic_text
+    shape short sparse_vector text token_count unsigned_long version wildcard
+"""
+KNOWN_TYPES = frozenset(TYPES.split())
+
+
+@dataclass(frozen=True)
+class Served:
+    """The index that searches see now, as its pipeline's last run left it."""
+
+    target: str
+    shape: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def find(cls, conn: Connection, pipeline_id: UUID) -> "Served | None":
+        """By the meta-store; None if no run has finished one."""
+        live = next((g for g in IndexRepo(conn, pipeline_id).all() if g.state == "live"), None)
+        if live is None:
+            return None
+        state = StateRepo(conn).get(pipeline_id) or {}
+        return cls(live.target, live.shape, (state.get("columns") or {}).get("types", {}))
+
+
+def index_findings(
+    plan: Plan, output: Sequence[Column], settings: Settings, served: Served | None
+) -> Iterator[Finding]:
+    """About the index itself; a ConfigError if the query cannot fill one."""
+    if not settings.elasticsearch_url:
+        said = "there is no Elasticsearch: ELASTICSEARCH_URL is not set where this was checked, so a run would fail"
+        remedy = "set ELASTICSEARCH_URL=http://host:9200 for the API and the runners, or start one: vitrina up --search"
+        yield Finding("warning", "target_table", said, remedy)
+    if plan.adopt:
+        said = f"whatever {_name(plan)} is now is replaced, whole documents at a time: fields of others are lost"
+        yield Finding("warning", "adopt", said, "leave adopt out once the index is this pipeline's own")
+    shape = Shape.of(plan, output)
+    yield from _mapping_findings(plan.mapping)
+    yield from _served_findings(plan, shape, served)
+
+
+def _name(plan: Plan) -> str:
+    return plan.target.removeprefix(ES_TARGET_PREFIX)
+
+
+def _mapping_findings(mapping: Mapping[str, dict[str, Any]]) -> Iterator[Finding]:
+    for name, definition in mapping.items():
+        kind = definition.get("type", "object" if "properties" in definition else None)
+        if not isinstance(kind, str):
+            yield Finding("error", "mapping", f"mapping of {name} has no type", f"write {name}: {{type: keyword}}")
+        elif kind not in KNOWN_TYPES:
+            said = f"mapping of {name}: {kind!r} is no type that Elasticsearch comes with, so a run may fail"
+            yield Finding("warning", "mapping", said, "correct it, unless a plugin of your server adds it")
+
+
+def _served_findings(plan: Plan, shape: Shape, served: Served | None) -> Iterator[Finding]:
+    """What the next run makes of it."""
+    fields = ", ".join(f"{name} {_kind(definition)}" for name, definition in shape.mapping.items())
+    if served is None or served.target != _name(plan):
+        yield Finding("info", "target_table", f"would create index {_name(plan)} with {fields}")
+    elif served.shape == shape.fingerprint:
+        yield Finding("info", "target_table", f"index {_name(plan)} has {fields}")
+    else:
+        said = f"would rebuild index {_name(plan)} beside the one that is served, with {fields}"
+        yield Finding("info", "target_table", said)
+        yield from _drift(plan, shape, served)
+
+
+def _drift(plan: Plan, shape: Shape, served: Served) -> Iterator[Finding]:
+    now = {c.name: c.type for c in shape.columns}
+    changed = sorted(name for name, type_ in served.columns.items() if now.get(name) != type_)
+    added = sorted(set(now) - set(served.columns)) if served.columns else []
+    if changed or (added and plan.on_drift != "add"):
+        remedy = "run with --rebuild" + ("" if changed else ", or set on_drift: add")
+        yield Finding("warning", "target_table", f"drift: the query changed {', '.join(changed + added)}", remedy)
+
+
+def _kind(definition: Mapping[str, Any]) -> str:
+    return str(definition.get("type", "object"))
