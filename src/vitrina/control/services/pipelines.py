@@ -19,6 +19,7 @@ from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection
+from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.meta.repos.editing import EditingRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
@@ -72,7 +73,7 @@ class PipelineService:
 
     def findings(self, pipeline: Pipeline) -> list[Finding]:
         """Findings about a configuration, stored or not."""
-        return Validation(self.plane.connections, self._served).of(pipeline)
+        return Validation(self.plane.connections, self._served, self._captured).of(pipeline)
 
     def state(self, which: str) -> DictRow:
         """The checkpoint row."""
@@ -191,6 +192,10 @@ class PipelineService:
     def _served(self, pipeline_id: UUID) -> Served | None:
         with self.plane.session() as conn:
             return Served.find(conn, pipeline_id)
+
+    def _captured(self, source: str) -> Capture | None:
+        with self.plane.session() as conn:
+            return CaptureRepo(conn).find(source)
 
     def _require_valid(self, pipeline: Pipeline) -> list[Finding]:
         findings = self.findings(pipeline)
