@@ -1,6 +1,6 @@
 """Pipelines: what may be done with them in which status, once for every surface."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from psycopg.rows import DictRow
 from vitrina.control.findings import Finding
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Conflict, Invalid, NotFound, Stale
+from vitrina.control.services.freshness import Freshness, freshness
 from vitrina.control.services.indexing import Served
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
@@ -60,12 +61,20 @@ class PipelineService:
         with self.plane.session() as conn:
             return _find(conn, which)
 
-    def status(self, which: str) -> tuple[StoredPipeline, DictRow | None]:
-        """Where it stands and its last run, as of one moment."""
+    def status(self, which: str) -> tuple[StoredPipeline, DictRow | None, Freshness | None]:
+        """Where it stands, its last run and, of a live one, how fresh the mart is, as of one moment."""
         with self.plane.snapshot() as conn:
             stored = _find(conn, which)
             runs = RunRepo(conn).recent(stored.id, 1)
-        return stored, runs[0] if runs else None
+            live = freshness(conn, [stored.id])
+        return stored, runs[0] if runs else None, live.get(stored.id)
+
+    def freshness(self, pipelines: Sequence[StoredPipeline]) -> dict[UUID, Freshness]:
+        """Of those that are live."""
+        if not any(stored.config.get("mode") == "live" for stored in pipelines):
+            return {}
+        with self.plane.snapshot() as conn:
+            return freshness(conn, [stored.id for stored in pipelines])
 
     def validate(self, which: str) -> list[Finding]:
         """Findings about a stored pipeline, against its source and its mart as they are now."""
