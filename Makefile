@@ -8,7 +8,7 @@ ROUNDS ?= 100
 SCALE  ?= full
 export VITRINA_HOME ?= .vitrina
 
-.PHONY: help demo test test-pg15 test-es9 lint openapi format up down logs migrate-db bench faults lock clean
+.PHONY: help demo test test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench faults lock clean bench-changes
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,9 @@ lint: $(READY)  ## ruff, mypy --strict, import-linter
 openapi: $(READY)  ## write docs/openapi.json anew
 	@$(BIN)/python -m tests.contract.refresh
 
+live-verdicts: $(READY)  ## write tests/corpora/live_verdicts.txt anew
+	@VITRINA_REFRESH=1 $(BIN)/python -m pytest -n 0 tests/integration/test_live_verdicts.py -k committed
+
 format: $(READY)  ## let ruff put the code in shape
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
@@ -58,6 +61,9 @@ migrate-db: $(READY)  ## bring the meta-store up to date
 
 bench: $(READY)  ## measure (SCALE=small|full)
 	@$(BIN)/python -m bench --scale $(SCALE) $(ARGS)
+
+bench-changes: $(READY)  ## measure change capture
+	@$(BIN)/python -m bench.changes $(ARGS)
 
 faults: $(READY)  ## the long form of the fault and race loops (ROUNDS=500)
 	@VITRINA_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m faults $(ARGS)

@@ -10,6 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.elastic import Search, open_search
 from tests.support import (
     ELASTIC,
     SERVER,
@@ -88,3 +89,10 @@ def index_prefix(elastic: str) -> Iterator[str]:
     prefix = f"t_{uuid.uuid4().hex[:12]}_"
     yield prefix
     delete_indexes(elastic, prefix)
+
+
+@pytest.fixture
+def search(lab: Lab, elastic: str, index_prefix: str) -> Iterator[Search]:
+    """A lab that may write to indexes of its own."""
+    with open_search(lab, elastic, index_prefix) as search:
+        yield search

@@ -9,8 +9,9 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from tests.support import Lab
+from tests.support import Lab, wait_for
 from vitrina.domain.pipeline import Pipeline
+from vitrina.meta.repos.pipelines import PipelineRepo
 
 FILMS = "SELECT id AS film_id, title, rating, type, modified FROM content.film_work"
 
@@ -32,6 +33,10 @@ class Search:
         values = {"name": index, "source_query": FILMS, "key": ["film_id"], "target_table": f"es:{self.name(index)}"}
         return self.lab.add(**(values | config))
 
+    def pipeline(self, index: str = "films") -> Pipeline:
+        """As it is stored."""
+        return Pipeline.parse(PipelineRepo(self.lab.db).get(index).config)
+
     def documents(self, index: str = "films") -> dict[str, Any]:
         """Everything that searches see, by id; numbers with all their digits."""
         name = self.name(index)
@@ -49,6 +54,29 @@ class Search:
     def indexes(self, index: str = "films") -> dict[str, Any]:
         """The real indexes behind a name of ours, and those beside it."""
         return dict(self.http.get(f"/{self.name(index)}*").raise_for_status().json())
+
+    def serves(self, index: str = "films") -> list[str]:
+        """The real indexes that a search of this name sees."""
+        return [name.removeprefix(self.prefix) for name in self.get(f"/{self.name(index)}")]
+
+    def sent(self, index: str = "films") -> int:
+        """How many documents were indexed or deleted in all that is behind this name."""
+        total = self.get(f"/{self.name(index)}/_stats/indexing")["_all"]["primaries"]["indexing"]
+        return int(total["index_total"]) + int(total["delete_total"])
+
+    def forget_deletes(self, index: str = "films") -> None:
+        """As a restart would: the versions of deletes are no longer known, as a probe shows."""
+        name = self.name(index)
+        self.http.put(f"/{name}/_settings", json={"index.gc_deletes": "0s"}).raise_for_status()
+        probe = f"/{name}/_doc/probe?version_type=external&version="
+        self.http.put(probe + "1", json={}).raise_for_status()
+        self.http.delete(probe + "3").raise_for_status()
+        wait_for(lambda: self._refreshed(name).put(probe + "2", json={}).status_code == 201)
+        self.http.delete(f"/{name}/_doc/probe").raise_for_status()
+
+    def _refreshed(self, name: str) -> httpx.Client:
+        self.http.post(f"/{name}/_refresh").raise_for_status()
+        return self.http
 
     def get(self, path: str) -> Any:
         """A GET of anything."""

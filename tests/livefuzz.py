@@ -295,7 +295,7 @@ class Chase:
         """One transaction, mostly over the tables of one mart."""
         tables = list(self.rng.choice(self.followers).view.tables)
         some = self.rng.sample(tables, self.rng.randint(1, len(tables))) if self.rng.random() < 0.9 else list(DOMAINS)
-        self.world.tick(some, self.rng.randint(1, 4))
+        self.world.tick(some, self.rng.randint(1, 6))
 
     def _follow(self, lagging: bool) -> None:
         """Each takes all it has missed, in slices of one or more transactions; or a slice, or nothing, if lagging."""

@@ -7,6 +7,7 @@ the variable a place costs one look at an empty dictionary.
 import os
 import signal
 from itertools import count
+from threading import get_ident
 
 ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
@@ -20,8 +21,17 @@ def _parse(text: str) -> dict[str, tuple[signal.Signals, int]]:
     return points
 
 
-POINTS = _parse(os.environ.get("VITRINA_FAILPOINTS", ""))
-_visits = {name: count(1) for name in POINTS}
+POINTS: dict[str, tuple[signal.Signals, int]] = {}
+_visits: dict[str, "count[int]"] = {}
+
+
+def arm(text: str) -> None:
+    """From here on."""
+    POINTS.update(_parse(text))
+    _visits.update({name: count(1) for name in POINTS})
+
+
+arm(os.environ.get("VITRINA_FAILPOINTS", ""))
 
 
 def reach(name: str) -> None:
@@ -29,4 +39,4 @@ def reach(name: str) -> None:
     if name in POINTS:
         action, nth = POINTS[name]
         if next(_visits[name]) == nth:
-            os.kill(os.getpid(), action)
+            signal.pthread_kill(get_ident(), action)  # sent to the process, this thread might get a little further

@@ -725,3 +725,100 @@ LEFT JOIN (SELECT user_id, film_id FROM ugc.ratings UNION SELECT user_id, film_i
 -- key: id
 SELECT s.id, x.n, y.m FROM content.studio s LEFT JOIN LATERAL (SELECT count(*) AS n FROM content.film_studio fs WHERE fs.studio_id = s.id) x ON true
 LEFT JOIN LATERAL (SELECT x.n + count(*) AS m FROM content.studio c WHERE c.parent_id = s.id) y ON true
+
+-- name: key coalesced over a nullable subquery
+-- key: k
+SELECT coalesce(d.country, t.name) AS k, count(*) AS n FROM content.tag t
+LEFT JOIN (SELECT fs.studio_id, c.country FROM content.film_studio fs, content.studio c WHERE c.id = fs.id) d
+ON d.studio_id = t.id GROUP BY 1
+
+-- name: key coalesced, exists in on
+-- key: k
+SELECT coalesce(t.name, f.title) AS k, count(*) AS n FROM content.film_work f
+LEFT JOIN content.tag t ON t.film_id = f.id AND EXISTS (SELECT FROM content.genre g WHERE g.name = t.name) GROUP BY 1
+
+-- name: key coalesced, in in on
+-- key: k
+SELECT coalesce(t.name, f.title) AS k, count(*) AS n FROM content.film_work f
+LEFT JOIN content.tag t ON t.film_id = f.id AND t.name IN (SELECT g.name FROM content.genre g) GROUP BY 1
+
+-- name: key coalesced, exists in on from the preserved side
+-- key: k
+SELECT coalesce(t.name, f.title) AS k, count(*) AS n FROM content.film_work f
+LEFT JOIN content.tag t ON t.film_id = f.id AND EXISTS (SELECT FROM ugc.likes l WHERE l.film_id = f.id) GROUP BY 1
+
+-- name: nullable group key coalesced outside
+-- key: k
+SELECT coalesce(d.k, 0) AS k, d.n FROM (
+    SELECT p.id AS k, count(*) AS n FROM content.film_studio s LEFT JOIN content.studio p ON p.id = s.studio_id GROUP BY p.id) d
+
+-- name: joined by a nullable group key
+-- key: id
+SELECT t.id, d.n FROM content.tag t LEFT JOIN (
+    SELECT p.id AS k, count(*) AS n FROM content.film_studio s LEFT JOIN content.studio p ON p.id = s.studio_id GROUP BY p.id) d
+ON d.k = t.id
+
+-- name: joined by a coalesced group key
+-- key: id
+SELECT t.id, d.n FROM content.tag t LEFT JOIN (
+    SELECT coalesce(p.parent_id, 1) AS k, count(*) AS n
+    FROM content.film_studio s LEFT JOIN content.studio p ON p.id = s.studio_id GROUP BY 1) d
+ON d.k = t.id
+
+-- name: nested outer joins, key from the middle
+-- key: k
+SELECT coalesce(s.id, fs.id) AS k, count(*) AS n, count(t.id) AS tags FROM content.film_studio fs
+LEFT JOIN (content.studio s LEFT JOIN content.tag t ON t.id = s.parent_id) ON s.id = fs.studio_id GROUP BY 1
+
+-- name: full join inside a left join
+-- key: id
+SELECT f.id, count(x.a) AS a, count(x.b) AS b FROM content.film_work f LEFT JOIN (
+    SELECT coalesce(s.film_id, t.film_id) AS film_id, s.id AS a, t.id AS b
+    FROM ugc.settings s FULL JOIN content.tag t ON t.film_id = s.film_id) x ON x.film_id = f.id GROUP BY f.id
+
+-- name: full join on two columns
+-- key: k
+SELECT coalesce(s.film_id, t.film_id) AS k, count(*) AS n
+FROM ugc.settings s FULL JOIN content.tag t ON t.film_id = s.film_id AND t.id = s.threshold GROUP BY 1
+
+-- name: left join twice to the same table
+-- key: id
+SELECT fs.id, a.name AS one, b.name AS other FROM content.film_studio fs
+LEFT JOIN content.studio a ON a.id = fs.studio_id LEFT JOIN content.studio b ON b.id = fs.id AND b.parent_id = a.id
+
+-- name: window in a lateral
+-- key: id
+SELECT f.id, x.n FROM content.film_work f LEFT JOIN LATERAL (
+    SELECT max(y.place) AS n FROM (SELECT rank() OVER (ORDER BY r.rating) AS place FROM ugc.ratings r WHERE r.film_id = f.id) y) x ON true
+
+-- name: not in a union
+-- key: id
+SELECT f.id FROM content.film_work f WHERE f.id NOT IN (SELECT film_id FROM ugc.ratings UNION SELECT film_id FROM ugc.settings)
+
+-- name: subquery of a subquery in from
+-- key: id
+SELECT f.id, x.n FROM content.film_work f JOIN (
+    SELECT y.film_id, count(*) AS n FROM (SELECT r.film_id, r.user_id FROM ugc.ratings r WHERE EXISTS (
+        SELECT FROM ugc.likes l WHERE l.user_id = r.user_id)) y GROUP BY y.film_id) x ON x.film_id = f.id
+
+-- name: coalesced join after an outer join
+-- key: id
+SELECT f.id, count(r.id) AS n FROM content.film_work f LEFT JOIN ugc.settings s ON s.film_id = f.id
+LEFT JOIN ugc.ratings r ON r.film_id = f.id AND r.rating > coalesce(s.threshold, 2) GROUP BY f.id
+
+-- name: filter on a nullable table
+-- key: id
+SELECT f.id, count(*) AS n FROM content.film_work f LEFT JOIN ugc.settings s ON s.film_id = f.id
+LEFT JOIN content.tag t ON t.film_id = f.id WHERE coalesce(s.threshold, 2) < 3 AND (t.name IS NULL OR t.name <> 'a') GROUP BY f.id
+
+-- name: right join of a join
+-- key: id
+SELECT s.id, count(t.id) AS n, count(fs.id) AS m FROM content.tag t
+JOIN content.film_studio fs ON fs.film_id = t.film_id RIGHT JOIN content.studio s ON s.id = fs.studio_id GROUP BY s.id
+
+-- name: union of joins crossed
+-- key: name
+SELECT p.full_name AS name, count(f.id) AS n FROM content.person p JOIN (
+    SELECT pf.person_id, pf.film_work_id AS film_id FROM content.person_film_work pf
+    UNION SELECT pf.person_id, l.film_id FROM content.person_film_work pf JOIN ugc.likes l ON l.film_id = pf.film_work_id) x
+ON x.person_id = p.id LEFT JOIN content.film_work f ON f.id = x.film_id GROUP BY p.full_name

@@ -99,6 +99,7 @@ def test_killed_at_every_point_and_the_server_crashed(server: EmbeddedPostgres, 
                 for point in POINTS:
                     process = victim(captured, point, random.randint(1, 4))
                     assert process.wait(60) == -signal.SIGKILL
+                    captured.lab.sql("UPDATE etl.etl_captures SET expires_at = now() WHERE owner IS NOT NULL")
                 process = victim(captured, "after ack", 1_000_000)
                 grown = captured.capture.last_id
                 wait_for(lambda: captured.capture.last_id > grown, 30)  # noqa: B023
@@ -136,13 +137,14 @@ def test_stopped_past_its_lease_another_goes_on_and_the_zombie_stores_nothing(ki
 
 
 @pytest.mark.parametrize("kind", ["wal", "trigger"])
-def test_a_transaction_of_many_chunks_is_whole_or_not_there_and_memory_stays_flat(kind: str) -> None:
-    rows = 60_000 if not ROUNDS else 500_000
+def test_a_transaction_of_many_chunks_is_whole_or_not_there(kind: str) -> None:
+    rows = 500_000 if ROUNDS else 25_000
     with capturing(kind) as captured:
         captured.install()
-        process = victim(captured, "before append", 4)  # in the middle of it
+        process = victim(captured, "before append", 2)  # in the middle of it
         captured.run(f"INSERT INTO content.keyed SELECT i, repeat('x', 20) FROM generate_series(1, {rows}) i")
         assert process.wait(60) == -signal.SIGKILL
+        captured.lab.sql("UPDATE etl.etl_captures SET expires_at = now()")
         left = captured.lab.value("SELECT count(*) FROM etl.etl_change_segments")
         assert captured.capture.last_id == 0
         assert left > 0

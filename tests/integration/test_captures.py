@@ -234,6 +234,16 @@ def test_a_relation_that_is_altered_or_rewritten_is_an_entry(captured: Captured)
     wait_for(lambda: ("keyed", "R") in ops(captured.changes()))
 
 
+def test_a_runner_captures_and_lets_go_when_it_stops(captured: Captured) -> None:
+    captured.stop()
+    with captured.lab.runner() as runner:
+        captured.run("INSERT INTO content.keyed VALUES (1, 'x')")
+        assert [c["op"] for c in captured.catch_up()] == ["I"]
+        assert captured.capture.runner == runner.identity.name
+    assert (captured.capture.owner, captured.capture.last_error) == (None, None)
+    captured.start()
+
+
 def test_the_log_is_whole_after_a_restart_of_the_capture(captured: Captured) -> None:
     captured.run("INSERT INTO content.keyed VALUES (1)")
     captured.catch_up()

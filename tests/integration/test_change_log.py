@@ -203,6 +203,13 @@ def test_the_log_does_not_grow_beyond_its_limit(store: Lab) -> None:
         log_writer.tidy()
     assert segments(store) == [31, 41]
     assert not log.tip(store.db, "warehouse").holds(1, 0)
+    with pytest.raises(log.Behind, match="after 0 are gone — compare in full"):
+        read(store)
+    assert read(store, after=30) == ([*range(31, 51)], 50)
+    (name,) = store.sql("SELECT name FROM etl.etl_change_segments ORDER BY first_id")[0]
+    store.sql(f"DROP TABLE etl_log.{name}")  # as if it went just after the look at the log's start
+    with pytest.raises(log.Behind):
+        read(store, after=30)
     (row,) = CaptureRepo(store.db).followers("warehouse")
     assert row["backlog"] is None
 

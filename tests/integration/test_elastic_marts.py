@@ -1,18 +1,6 @@
 """Marts in Elasticsearch, on the real server: filled, kept equal, rebuilt without anybody noticing."""
 
-from collections.abc import Iterator
-
-import pytest
-
-from tests.elastic import Search, open_search
-from tests.support import Lab
-
-
-@pytest.fixture
-def search(lab: Lab, elastic: str, index_prefix: str) -> Iterator[Search]:
-    """A lab that may write to indexes of its own."""
-    with open_search(lab, elastic, index_prefix) as search:
-        yield search
+from tests.elastic import Search
 
 
 def test_an_index_is_filled_and_found_under_its_name(search: Search) -> None:

@@ -35,7 +35,8 @@ def test_a_renamed_genre_refreshes_its_films(live: Living) -> None:
         "UPDATE content.genre SET name = name || '!' WHERE id = (SELECT genre_id FROM content.genre_film_work LIMIT 1)"
     )
     touched = live.lab.value(
-        "SELECT count(DISTINCT film_work_id) FROM content.genre_film_work JOIN content.genre g ON g.id = genre_id WHERE g.name LIKE '%!'"
+        "SELECT count(DISTINCT film_work_id) FROM content.genre_film_work"
+        " JOIN content.genre g ON g.id = genre_id WHERE g.name LIKE '%!'"
     )
     run = live.follow(pipeline)
     assert "comparing in full" not in live.events(pipeline)
@@ -84,7 +85,8 @@ def test_an_index_is_live_too(lab: Lab, elastic: str, index_prefix: str) -> None
         live.follow(pipeline)
         assert search.documents("cards") == search.wanted(pipeline)
         lab.sql(
-            "UPDATE content.genre SET name = name || '!' WHERE id = (SELECT genre_id FROM content.genre_film_work LIMIT 1)"
+            "UPDATE content.genre SET name = name || '!'"
+            " WHERE id = (SELECT genre_id FROM content.genre_film_work LIMIT 1)"
         )
         lab.sql("DELETE FROM content.film_work WHERE id IN (SELECT id FROM content.film_work ORDER BY id DESC LIMIT 4)")
         run = live.follow(pipeline)

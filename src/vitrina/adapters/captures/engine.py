@@ -45,6 +45,7 @@ class Engine:
         self._position = self.held.position or ""
         self._renewed = self._looked = self._began = time.monotonic()
         self._whole = True  # everything that was appended is published
+        self._quiet = False  # the last poll brought nothing
 
     def run(self, stopping: Event) -> None:
         """Capture. An error ends it; lost continuity does not."""
@@ -67,6 +68,7 @@ class Engine:
         """Some changes, if there are any; the lease; a look around."""
         try:
             chunk = self.tap.poll(POLL_SECONDS)
+            self._quiet = chunk is None
             if chunk:
                 self._store(chunk)
             if time.monotonic() - self._renewed >= min(self.pace.renew, self.lease_seconds / 3):
@@ -108,7 +110,13 @@ class Engine:
     def _renew(self) -> None:
         """The heartbeat; without changes, the position moves on here."""
         idle = self.tap.idle_position() if self._whole else None
-        self.repo.renew(self.held, self.figures, position=idle, caught_up=idle is not None, fingerprints=self._prints)
+        self.repo.renew(
+            self.held,
+            self.figures,
+            position=idle,
+            caught_up=self._quiet and idle is not None,
+            fingerprints=self._prints,
+        )
         self._renewed = time.monotonic()
         if idle:
             self._position = idle

@@ -129,6 +129,8 @@ def uncovered(conn: Connection, capture: Capture, tables: Sequence[str]) -> dict
         rows = fetch_all(conn, WAL["published"], name) if whole and whole["whole"] else []
         published = {row["name"] for row in rows}
         found = {table: "it is not in the publication" for table in tables if table not in published}
+        if not _slot_exists(conn, capture.slot):
+            found = dict.fromkeys(tables, f"replication slot {capture.slot} is gone")
     else:
         rows = fetch_all(conn, TRIGGER["unfit"], {"tables": list(tables)})
         found = {row["name"]: f"triggers are off or missing on {row['member']}" for row in rows}

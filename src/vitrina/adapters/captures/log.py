@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg import sql
+from psycopg import errors, sql
 from psycopg.rows import DictRow
 
 from vitrina.adapters.captures import installation
@@ -33,6 +33,10 @@ from vitrina.meta.repos.captures import Capture
 SQL = queries("captures")
 SOURCE = queries("capture_source")
 CHANNEL = "vitrina_changes"
+
+
+class Behind(RetryableError):
+    """The log no longer has what comes after a follower's position: compare in full."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +75,17 @@ def read_slice(
 
     At most `limit` rows, ending where a transaction does unless one alone is larger. Each row has source, id, xid, lsn,
     committed_at, relation, op, old_image, new_image; the images as JSON text, which Python's numbers would not survive.
+    Behind if changes after that id are gone.
     """
-    last_id = tip(conn, source).last_id
+    end = tip(conn, source)
+    if after_id < end.log_start - 1:
+        raise Behind(f"the changes of {source!r} after {after_id:,} are gone", "compare in full")
     rows: list[DictRow] = []
     for segment in fetch_all(conn, SQL["segments_after"], {"source": source, "after_id": after_id}):
-        rows += _read(conn, source, segment["name"], (after_id, last_id), relations, limit + 1 - len(rows))
+        rows += _read(conn, source, segment["name"], (after_id, end.last_id), relations, limit + 1 - len(rows))
         if len(rows) > limit:
             return _cut(rows)
-    return rows, last_id
+    return rows, end.last_id
 
 
 def wait(listener: Connection, conn: Connection, position: Tip, seconds: float) -> Tip:
@@ -136,8 +143,13 @@ def _read(
         """
     ).format(sql.Identifier(SCHEMA, segment))
     params = {"source": source, "after": between[0], "last": between[1], "relations": list(relations), "limit": limit}
-    with translated():
-        return conn.execute(query, params).fetchall()
+    try:
+        with translated(), conn.transaction():
+            return conn.execute(query, params).fetchall()
+    except ConfigError as error:
+        if isinstance(error.__cause__, errors.UndefinedTable):  # dropped since it was listed
+            raise Behind(f"the changes of {source!r} after {between[0]:,} are gone", "compare in full") from error
+        raise
 
 
 def _cut(rows: list[DictRow]) -> tuple[list[DictRow], int]:

@@ -97,9 +97,8 @@ class WalTap:
             now = time.monotonic()
             if chunk or now >= deadline:
                 return chunk
-            if (
-                self._buffer.ended or self._buffer.is_full
-            ):  # let more come, or become visible, rather than wake for each
+            if self._buffer.ended or self._buffer.is_full:
+                # Let more come, or become visible, rather than wake for each message.
                 time.sleep(min(deadline - now, max(BATCH_SECONDS - (now - self._flushed), 0.005)))
             else:
                 self._streaming.wait(min(deadline - now, 1.0))

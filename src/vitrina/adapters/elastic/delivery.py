@@ -74,8 +74,8 @@ class Delivery(Mode):
         senders: Senders[Parcel] = Senders(sender.send, self.threads)
         self.senders = senders
         with closing(senders):
-            if self.generations.current.in_flight or self.job.options.repair:
-                yield from self._deliver(senders, self._settle_doubts())
+            if self.generations.current.in_flight or self._repairs:
+                yield from self._deliver(senders, self._doubted())
                 yield from self._finish(senders)
             self.settling = False
             yield from self._deliver(senders, self._mode_steps())
@@ -176,15 +176,13 @@ class Delivery(Mode):
 
     # ── what may not have arrived ────────────────────────────────────────────────────────────────────────────
 
-    def _settle_doubts(self) -> Iterator[Step]:
+    def _doubted(self) -> Iterator[Step]:
         """Documents that an earlier run wrote ahead and did not confirm: sent or deleted again, whichever is right.
 
-        A repair doubts everything, and looks at the index itself first.
+        A repair looks at the index first: versions that somebody has raised would be in the way.
         """
-        if self.job.options.repair and not self.generations.is_new:
+        if self._repairs:
             yield from Mirror(self.job, self.writer, self.elastic).steps()
-        if not self.generations.current.in_flight:
-            return
         yield self._doubt
         for start, end in self.job.slices(0, self.in_doubt):
             yield partial(self._send_again, start, end)
@@ -217,6 +215,10 @@ class Delivery(Mode):
             f"somebody else writes to {self.job.plan.target}: {error.message}",
             "keep others out of it, then run with --rebuild, or repair",
         )
+
+    @property
+    def _repairs(self) -> bool:
+        return self.job.options.repair and not self.generations.is_new
 
     @property
     def _number(self) -> int:

@@ -32,7 +32,12 @@ class Generations:
         self.shape = writer.shape
         self.current: Generation
         self.is_new = False
-        self.live: Generation | None = None  # is served meanwhile
+        self.known: list[Generation] = []
+
+    @property
+    def live(self) -> Generation | None:
+        """The one that is served meanwhile."""
+        return next((generation for generation in self.known if generation.state == "live"), None)
 
     @property
     def loads_all(self) -> bool:
@@ -44,7 +49,6 @@ class Generations:
         yield self._look
         chosen, why = self._choose()
         if chosen is None:
-            self._check_drift()
             yield from self._begin(why)
         else:
             self.current = chosen
@@ -72,7 +76,9 @@ class Generations:
     # ── choosing ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _look(self, conn: Connection) -> StepResult:
+        """Drift is refused in this very transaction: one that is committed has the new columns for the old ones."""
         self.known = IndexRepo(conn, self.job.pipeline_id).all()
+        self._check_drift()
         return StepResult("looking at the index", position=self.job.position)
 
     def _choose(self) -> tuple[Generation | None, str]:
@@ -80,7 +86,7 @@ class Generations:
         served = self.keeper.behind_target()
         self._refuse_foreign(served)
         building = next((g for g in self.known if g.is_building), None)
-        self.live = live = next((g for g in self.known if g.state == "live"), None)
+        live = self.live
         if building and not self._why_not(building):
             return building, ""
         if live is None:
@@ -120,7 +126,8 @@ class Generations:
     def _check_drift(self) -> None:
         """A new generation because of other columns needs somebody's word: `--rebuild`, or `on_drift: add`."""
         before, now = self.job.written_before, {c.name: c.type for c in self.shape.columns}
-        if not self.live or self.job.options.rebuild or before in ({}, now):
+        fits = self.live is None or self.live.shape == self.shape.fingerprint
+        if fits or self.job.options.rebuild or before in ({}, now):
             return
         added = sorted(set(now) - set(before))
         changed = sorted(name for name in before if now.get(name) != before[name])

@@ -66,17 +66,18 @@ class IndexKeeper:
         return bool(owner.get("pipeline") == str(self.pipeline_id))
 
     def take_writes(self, generation: Generation) -> None:
-        """Move the write alias of any earlier epoch to ours."""
+        """Move the write alias of any earlier epoch to ours; an earlier attempt may have written another index."""
         actions: list[dict[str, Any]] = [{"add": {"index": generation.index, "alias": self.write_alias}}]
         for index, found in self.elastic.get(f"{self._alias_prefix}*").items():
-            older = [name for name in found["aliases"] if self._is_older(name)]
+            ours = self.epoch - (index == generation.index)
+            older = [name for name in found["aliases"] if self._is_up_to(ours, name)]
             actions += [{"remove": {"index": index, "alias": name, "must_exist": False}} for name in older]
         if not self.elastic.move_aliases(actions):
             raise RetryableError(f"index {generation.index} has gone while its write alias was moved")
 
-    def _is_older(self, alias: str) -> bool:
+    def _is_up_to(self, last: int, alias: str) -> bool:
         epoch = alias.removeprefix(self._alias_prefix)
-        return alias.startswith(self._alias_prefix) and epoch.isdigit() and int(epoch) < self.epoch
+        return alias.startswith(self._alias_prefix) and epoch.isdigit() and int(epoch) <= last
 
     def serve(self, generation: Generation) -> None:
         """Point the target to it, in one move: a search sees the old index or the new one."""

@@ -108,19 +108,26 @@ class FieldType:
             return sql.SQL("translate(encode({}, 'base64'), E'\\n', '')").format(column)
         if self.element.endswith("multirange"):
             text = "(SELECT coalesce(jsonb_agg({}), '[]') FROM unnest({}) AS r)"
-            each = sql.SQL(text).format(_range(sql.SQL("r").format()), column)
+            each = sql.SQL(text).format(_range(sql.SQL("r").format(), self.element), column)
             return sql.SQL("CASE WHEN {0} IS NOT NULL THEN {1} END").format(column, each)
         if self.element in MAPPINGS and self.element.endswith("range"):
-            return _range(column)
+            return _range(column, self.element)
         if self.element in MAPPINGS:
             return column
         return sql.SQL("{}::text").format(column)
 
 
-def _range(column: sql.Composable) -> sql.Composed:
-    """As Elasticsearch writes a range: an end that is open is left out, and an empty range is nothing."""
+def _range(column: sql.Composable, kind: str) -> sql.Composed:
+    """As Elasticsearch writes a range: an end that is open or infinite is left out, and an empty range is nothing."""
     return sql.SQL(
         """CASE WHEN NOT isempty({0}) THEN jsonb_strip_nulls(jsonb_build_object(
-            CASE WHEN lower_inc({0}) THEN 'gte' ELSE 'gt' END, CASE WHEN NOT lower_inf({0}) THEN lower({0}) END,
-            CASE WHEN upper_inc({0}) THEN 'lte' ELSE 'lt' END, CASE WHEN NOT upper_inf({0}) THEN upper({0}) END)) END"""
-    ).format(column)
+            CASE WHEN lower_inc({0}) THEN 'gte' ELSE 'gt' END, {1},
+            CASE WHEN upper_inc({0}) THEN 'lte' ELSE 'lt' END, {2})) END"""
+    ).format(column, *(_end(column, which, kind) for which in ("lower", "upper")))
+
+
+def _end(column: sql.Composable, which: str, kind: str) -> sql.Composed:
+    end = sql.SQL(which + "({})").format(column)
+    if kind.startswith("int"):
+        return end
+    return sql.SQL(FINITE_NUMBER if kind.startswith("num") else FINITE_TIME).format(end)

@@ -17,6 +17,7 @@ from vitrina.adapters.connections import Connections
 from vitrina.adapters.finders.feed import Feed, Slice
 from vitrina.adapters.finders.full import FullMode
 from vitrina.adapters.finders.impact import Impact
+from vitrina.adapters.finders.reading import Reading
 from vitrina.adapters.finders.touched import Touched
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Job, Mode, Step, StepResult
@@ -58,6 +59,7 @@ class LiveMode(Mode):
             why = self._why_compare()
             if why:
                 yield from self._go_live(why)
+            self.touched.reading = self.reading = Reading.of(self.work, self.impact.view.ties, feed.conn)
             yield from self._follow()
 
     def _prepare(self, conn: Connection) -> StepResult:
@@ -119,7 +121,7 @@ class LiveMode(Mode):
                 break  # the next run compares
             found = self.feed.read(self.position["id"], self.impact.tables, SLICE)
             if found.changes:
-                why = self.impact.why_everything(found)
+                why = self.impact.why_everything(found) or self.reading.why_not
                 if why and not self._may_compare():
                     self.position["not_before"] = self.position["compare_after"]
                     break
@@ -172,7 +174,7 @@ class LiveMode(Mode):
             yield partial(self._converge_slice, found, start, end)
 
     def _converge(self, found: Slice, args: list[str | None], count: int, conn: Connection) -> StepResult:
-        counts = self.touched.converge(args, conn) if count else NOTHING
+        counts = self.touched.converge(args, count, conn) if count else NOTHING
         self._guard_deletes(counts, conn)
         self._note(found, found.last_id)
         reach("live slice")

@@ -5,6 +5,7 @@ from typing import Any
 from psycopg import sql
 
 from vitrina.adapters.filling import copy_across, write_rows
+from vitrina.adapters.finders.reading import Reading
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import fetch
 from vitrina.adapters.stage import KeySegment
@@ -21,17 +22,17 @@ class Touched:
     def __init__(self, work: Work) -> None:
         self.work = work
         self.job = work.job
-        self.by_keys = work.query.by_keys  # how the query is restricted to keys
+        self.reading: Reading | None = None  # a better way to read the query than by `= ANY` around it
         self._staged = False
 
     def converge_slice(self, keys: KeySegment, start: int, end: int, conn: Connection) -> Counts:
         """Make the mart equal the query for the keys of a segment, numbered after `start` up to `end`."""
         args = fetch(conn, sql.SQL("SELECT {} AS args").format(key_arrays(keys)), [start, end])["args"]
-        return self.converge(list(args), conn)
+        return self.converge(list(args), end - start, conn)
 
-    def converge(self, args: list[str | None], conn: Connection) -> Counts:
+    def converge(self, args: list[str | None], count: int, conn: Connection) -> Counts:
         """The same for keys in arrays."""
-        scope, params = self._scope(args, conn)
+        scope, params = self._scope(args, count, conn)
         statement = self.work.statements.upsert(scope, keys=self._keys())
         row = self.work.apply(conn, statement, [args, *params])
         return Counts(row["read"], row["written"], row["deleted"], row["read"] - row["written"])
@@ -44,14 +45,21 @@ class Touched:
         names = COMMA.join(map(sql.Identifier, mart.key))
         return sql.SQL("(SELECT * FROM unnest({}) AS u ({}))").format(COMMA.join(typed), names)
 
-    def _scope(self, args: list[str | None], conn: Connection) -> tuple[sql.Composable, list[Any]]:
+    def _scope(self, args: list[str | None], count: int, conn: Connection) -> tuple[sql.Composable, list[Any]]:
         """In place as the reader; or staged, from another server or through the transforms."""
         if self.job.stays_inside:
-            return reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2"), [self.by_keys().as_string(conn)]
-        self._stage(conn, args)
+            text = self._query(count).as_string(conn)
+            return reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2"), [text]
+        self._stage(conn, args, count)
         return self.work.stage.identifier, []
 
-    def _stage(self, conn: Connection, args: list[str | None]) -> None:
+    def _query(self, count: int, args: list[str | None] | None = None) -> sql.Composed:
+        """The query for some keys, which come as $1 or are written out."""
+        if self.reading is None:
+            return (self.work.query.with_args(args) if args else self.work.query).by_keys()
+        return self.reading.query(count, sql.SQL("{}::text[]").format(sql.Literal(args)) if args else None)
+
+    def _stage(self, conn: Connection, args: list[str | None], count: int) -> None:
         stage = self.work.stage
         if self._staged:
             stage.truncate(conn)
@@ -59,8 +67,8 @@ class Touched:
             stage.create(conn)
         self._staged = True
         if self.job.transformer is None:
-            copy_across(self.job.reader, self.work.query.with_args(args).by_keys(), stage, conn)
+            copy_across(self.job.reader, self._query(count, args), stage, conn)
             return
-        rows = self.job.transformer.apply(self.job.reader.fetch(self.by_keys(), args))
+        rows = self.job.transformer.apply(self.job.reader.fetch(self._query(count), args))
         with stage.copy_in(conn, "text") as copy:
             write_rows(copy, rows, self.job.transformer.columns)

@@ -74,7 +74,8 @@ BEGIN
     END IF;
     EXECUTE 'INSERT INTO ' || target || ' (relation, op, old_image, new_image) ' || rows USING relation;
     RETURN NULL;
-END $vitrina$
+END $vitrina$;
+REVOKE ALL ON FUNCTION vitrina_capture.record() FROM PUBLIC
 
 -- name: unfit
 -- The tables, partitions included, whose triggers are not all there and always on; zero rows: all is well.

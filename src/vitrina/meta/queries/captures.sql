@@ -60,7 +60,9 @@ FOR UPDATE
 -- name: publish
 -- The end of an append: whole transactions become visible to followers, with the position that they reach.
 UPDATE etl.etl_captures
-SET last_id = %(last_id)s, recent = recent || %(recent)s, position = %(position)s, committed_at = coalesce(%(committed_at)s, committed_at),
+SET last_id = %(last_id)s, recent = recent || %(recent)s, position = %(position)s,
+    committed_at = coalesce(%(committed_at)s, committed_at),
+    caught_up_at = greatest(caught_up_at, %(committed_at)s),   -- at least this far
     fingerprints = coalesce(%(fingerprints)s, fingerprints),
     failures = 0, last_error = NULL, updated_at = clock_timestamp(),
     expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)

@@ -16,8 +16,10 @@ JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = ANY (%(oids)s::oid[])
 
 -- name: columns
+-- `required`: never NULL; a NOT NULL that was never validated (18) says nothing about old rows.
 SELECT a.attrelid::bigint AS oid, a.attnum AS number, a.attname AS name, a.atttypid::bigint AS type,
-       a.attnotnull AS required, a.attgenerated <> '' AS generated
+       a.attnotnull AND NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conrelid = a.attrelid AND c.contype = 'n'
+                                    AND c.conkey = ARRAY[a.attnum] AND NOT c.convalidated) AS required, a.attgenerated <> '' AS generated
 FROM pg_attribute a
 WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attnum > 0 AND NOT a.attisdropped
 

@@ -23,7 +23,7 @@ from vitrina.sql.live.warnings import find_warnings
 from vitrina.sql.rules import Finding
 from vitrina.sql.tree import rewritten_tree
 
-__all__ = ["LiveView", "Occurrence", "guardable", "understand"]
+__all__ = ["LiveView", "Occurrence", "Tie", "guardable", "understand"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,15 @@ def understand(
     `conn` is the reader's and `settings` what the query will run with, as for the guard, which goes first. Nothing is
     executed or created.
     """
+    try:
+        return _understand(conn, settings, select, key, overrides or {})
+    except RecursionError as error:
+        raise ConfigError("the query is nested too deeply to be live", "use mode full on a schedule") from error
+
+
+def _understand(
+    conn: Connection, settings: Mapping[str, str], select: str, key: Sequence[str], overrides: Mapping[str, str]
+) -> LiveView:
     with transaction(conn, settings, read_only=True):
         text = rewritten_tree(conn, select)
         resolved = resolve_uses(conn, text)
@@ -57,7 +66,7 @@ def understand(
     outputs = _outputs(tree, key)
     models = read_variants(tree, catalog)
     occurrences = judge(models, catalog, outputs, key) if models else _too_many(catalog, tree)
-    for table, query in (overrides or {}).items():
+    for table, query in overrides.items():
         own = override(conn, settings, table, query, key)
         occurrences = _put(own, occurrences)
     tables = tuple(sorted({o.table for o in occurrences}))

@@ -58,7 +58,6 @@ class Table:
     info: TableInfo
     alias: str
     inherits: bool
-    lent: bool  # read with the rights of a view's owner
 
 
 @dataclass(eq=False)
@@ -265,15 +264,9 @@ class _BlockReader:
     def _table(self, entry: Node, name: str, number: int) -> Table:
         info = self.builder.catalog.tables[entry.number("relid")]
         alias = str((entry["alias"] or entry["eref"])["aliasname"])
-        table = Table(name, self.block, number, info, alias, entry.flag("inh"), self._checked_as(entry) != 0)
+        table = Table(name, self.block, number, info, alias, entry.flag("inh"))
         self.builder.tables[name] = table
         return table
-
-    def _checked_as(self, entry: Node) -> int:
-        if entry.number("perminfoindex"):
-            info: Node = self.block.node.items("rteperminfos")[entry.number("perminfoindex") - 1]
-            return info.number("checkAsUser")
-        return entry.number("checkAsUser")
 
     def _cte(self, entry: Node) -> tuple[Block, Node]:
         block = self.block

@@ -14,6 +14,7 @@ BOOL, TEXT, VARCHAR, BPCHAR, NAME, UNKNOWN = 16, 25, 1043, 1042, 19, 705
 INT8, INT2, INT4, OID, UUID, DATE = 20, 21, 23, 26, 2950, 1082
 EXACT = frozenset([BOOL, 17, 18, NAME, INT8, INT2, INT4, TEXT, OID, VARCHAR, DATE, 1083, 1114, 1184, UUID])
 TEXTS = frozenset([TEXT, VARCHAR, BPCHAR, NAME, UNKNOWN])
+COLLATION_FIELDS = ("varcollid", "inputcollid", "opcollid", "funccollid", "collOid", "resultcollid", "constcollid")
 CALL_FIELDS = ("funcid", "aggfnoid", "winfnoid")
 TYPE_FIELDS = (
     "vartype",
@@ -90,7 +91,6 @@ class Catalog:
     operators: Mapping[int, OperatorInfo]
     types: Mapping[int, str]
     exact: frozenset[int]  # types whose equal values are the same value
-    loose: frozenset[int]  # collations under which different texts can be equal
     encoding: str = "ascii"  # how texts are kept
 
 
@@ -98,6 +98,8 @@ def look_up(conn: Connection, tree: Node) -> Catalog:
     """Look up what a tree names; search_path must be pg_catalog alone."""
     nodes = list(walk(tree))
     types = _fetch(conn, "types", _numbers(nodes, *TYPE_FIELDS))
+    loose = frozenset(row["oid"] for row in _fetch(conn, "loose_collations", []))
+    exact = EXACT | {row["oid"] for row in types if row["enum"]}
     return Catalog(
         tables=_tables(conn, _numbers(nodes, "relid")),
         functions={
@@ -107,8 +109,7 @@ def look_up(conn: Connection, tree: Node) -> Catalog:
             oid: OperatorInfo(**row) for oid, row in _by_oid(_fetch(conn, "operators", _numbers(nodes, "opno")))
         },
         types={row["oid"]: row["name"] for row in types},
-        exact=EXACT | {row["oid"] for row in types if row["enum"]},
-        loose=frozenset(row["oid"] for row in _fetch(conn, "loose_collations", [])),
+        exact=exact - TEXTS if loose.intersection(_numbers(nodes, *COLLATION_FIELDS)) else exact,
         encoding="utf-8" if conn.info.parameter_status("server_encoding") == "UTF8" else "ascii",
     )
 

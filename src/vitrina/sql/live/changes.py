@@ -114,11 +114,12 @@ class Change:
             for condition in block.conditions
         ]
 
-    def closure(self, present: Iterable[str]) -> frozenset[str]:
-        """With these rows at hand, which others must be there too?"""
+    def closure(self, present: Iterable[str], *, changed: bool = True) -> frozenset[str]:
+        """With these rows at hand, which others must be there too? Where nothing changed, no IN speaks for them."""
+        demands = [d for d in self.demands if changed or d.condition.link is None]
         found = frozenset(present)
         while True:
-            more = found.union(*(d.strict_in for d in self.demands if self.is_implied(d.condition, found)))
+            more = found.union(*(d.strict_in for d in demands if self.is_implied(d.condition, found)))
             if more == found:
                 return found
             found = more
@@ -130,7 +131,7 @@ class Change:
         block, join = condition.block, condition.join
         here = {number for place in present for b, number in self.model.within(place) if b is block}
         if join is None:
-            return bool(here) or block.id in self.dirty
+            return bool(here)
         left, right = bool(here & join.left), bool(here & join.right)
         return usable_from(join, left, right)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import chain, combinations
+from itertools import chain, combinations, count
 from typing import TypeAlias
 
 from vitrina.sql.live.changes import Change, Demand, key_strict
@@ -73,7 +73,7 @@ def find_paths(change: Change, keys: Keys, wanted: Sequence[str]) -> list[Path] 
 
 def optional_sources(change: Change, keys: Keys, wanted: Iterable[str]) -> frozenset[str]:
     """The occurrences that the key is made of, and that may be missing while there is a key (R4)."""
-    firm = change.closure(change.steady | key_strict(keys.values()))
+    firm = change.closure(change.steady | key_strict(keys.values()), changed=False)
     loose = (places(keys[name]) - null_without(keys[name]) for name in wanted)
     return frozenset(chain.from_iterable(loose)) - firm
 
@@ -86,12 +86,12 @@ class _Finder:
 
     def find(self, keys: Keys) -> Path | None:
         """The cheapest set of occurrences that are tied to the change and give the key."""
-        start = frozenset([self.change.place])
-        waiting: list[tuple[int, int, tuple[str, ...], tuple[Expr, ...]]] = [(0, 1, (self.change.place,), ())]
+        waiting: list[tuple[int, int, int, tuple[str, ...], tuple[Expr, ...]]] = [(0, 1, 0, (self.change.place,), ())]
         seen: set[frozenset[str]] = set()
+        numbers = count(1)  # so that equal costs are not compared by what follows
         while waiting and len(seen) < MOST_STEPS:
-            cost, _, joined, used = heappop(waiting)
-            here = frozenset(joined) | start
+            cost, _, _, joined, used = heappop(waiting)
+            here = frozenset(joined)
             if here in seen:
                 continue
             seen.add(here)
@@ -100,7 +100,7 @@ class _Finder:
                 exprs = tuple((name, simplify(expr)) for name, expr in given.items() if expr is not None)
                 return Path(joined, exprs, tuple(self._conditions(here, used)))
             for place, price, extra in self._steps(here):
-                heappush(waiting, (cost + price, len(joined) + 1, (*joined, place), (*used, *extra)))
+                heappush(waiting, (cost + price, len(joined) + 1, next(numbers), (*joined, place), (*used, *extra)))
         return None
 
     def express(self, expr: Expr, here: frozenset[str]) -> Expr | None:
@@ -150,8 +150,8 @@ class _Finder:
 
     def _steps(self, here: frozenset[str]) -> Iterator[tuple[str, int, tuple[Expr, ...]]]:
         for place in sorted(self.sure - here):
-            table = self.change.model.tables[place]
-            if not table.info.readable or (table.lent and table.info.policed):
+            info = self.change.model.tables[place].info
+            if not info.readable or info.policed:  # a policy may hide the row that a change has just taken away
                 continue
             with_it = here | {place}
             if price := self._same_value(here, place):

@@ -7,7 +7,8 @@ subquery or a view.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import postgast
@@ -17,6 +18,7 @@ from vitrina.sql.describe import Column
 from vitrina.sql.live.ties import Tie
 
 COMMA, AND = sql.SQL(", "), sql.SQL(" AND ")
+PARAMETER = sql.SQL("$1::text[]")
 TYPMOD = re.compile(r"\(\d+(,-?\d+)?\)")
 UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # without a length these mean a length of 1
 SMALL = 10_000.0  # a query that costs less may as well be read whole
@@ -30,7 +32,12 @@ class Way:
     """One way to read the rows of some keys."""
 
     name: str  # outside | each | inside
-    query: sql.Composed
+    write: Callable[[sql.Composable], sql.Composed] = field(repr=False)  # given the argument, the query
+
+    @property
+    def query(self) -> sql.Composed:
+        """With the argument as $1."""
+        return self.write(PARAMETER)
 
 
 @dataclass(frozen=True)
@@ -52,14 +59,20 @@ class Recompute:
 
 def ways(select: str, columns: Sequence[Column], key: Sequence[str], ties: Sequence[Tie] = ()) -> list[Way]:
     """Every way to read `select` for keys (or parts of keys: `key` names the columns that are given)."""
-    found = [Way("outside", outside(select, columns, key)), Way("each", for_each(select, columns, key))]
-    restricted = inside(select, columns, key, ties)
-    return [*found, Way("inside", outside(restricted, columns, key))] if restricted else found
+    found = [
+        Way("outside", partial(outside, select, columns, key)),
+        Way("each", partial(for_each, select, columns, key)),
+    ]
+    if not inside(select, columns, key, ties):
+        return found
+    return [*found, Way("inside", lambda args: outside(inside(select, columns, key, ties, args), columns, key, args))]
 
 
-def outside(select: str, columns: Sequence[Column], key: Sequence[str]) -> sql.Composed:
+def outside(
+    select: str, columns: Sequence[Column], key: Sequence[str], args: sql.Composable = PARAMETER
+) -> sql.Composed:
     """`= ANY` around the query: what Postgres pushes down by itself in the simple cases."""
-    arrays = _arrays(columns, key)
+    arrays = _arrays(columns, key, args)
     wanted = [sql.SQL("q.{} = ANY ({})").format(sql.Identifier(k), a) for k, a in zip(key, arrays, strict=True)]
     if len(key) > 1:
         exact = sql.SQL("({}) IN (SELECT * FROM unnest({}))")
@@ -68,7 +81,9 @@ def outside(select: str, columns: Sequence[Column], key: Sequence[str]) -> sql.C
     return sql.SQL(text).format(_casts(columns), sql.SQL(select), AND.join(wanted))
 
 
-def for_each(select: str, columns: Sequence[Column], key: Sequence[str]) -> sql.Composed:
+def for_each(
+    select: str, columns: Sequence[Column], key: Sequence[str], args: sql.Composable = PARAMETER
+) -> sql.Composed:
     """The query once for each key, as for a constant, which goes across joins too."""
     same = AND.join(sql.SQL("o.{0} = k.{0}").format(sql.Identifier(name)) for name in key)
     return sql.SQL(
@@ -76,18 +91,24 @@ def for_each(select: str, columns: Sequence[Column], key: Sequence[str]) -> sql.
         " CROSS JOIN LATERAL (SELECT o.* FROM (\n{select}\n) AS o WHERE {same} OFFSET 0) AS q"
     ).format(
         columns=_casts(columns),
-        arrays=COMMA.join(_arrays(columns, key)),
+        arrays=COMMA.join(_arrays(columns, key, args)),
         names=COMMA.join(map(sql.Identifier, key)),
         select=sql.SQL(select),
         same=same,
     )
 
 
-def inside(select: str, columns: Sequence[Column], key: Sequence[str], ties: Sequence[Tie]) -> str:
+def inside(
+    select: str,
+    columns: Sequence[Column],
+    key: Sequence[str],
+    ties: Sequence[Tie],
+    args: sql.Composable = PARAMETER,
+) -> str:
     """The query with the restriction put into the subqueries, CTEs and views that are tied to the key, or nothing."""
     wanted = [tie for tie in ties if tie.key in key]
     tree = postgast.parse(select)
-    arrays = dict(zip(key, _arrays(columns, key), strict=True))
+    arrays = dict(zip(key, _arrays(columns, key, args), strict=True))
     done = [_restrict(tree.stmts[0].stmt.select_stmt.from_clause, tie, arrays[tie.key]) for tie in wanted]
     return postgast.deparse(tree) if any(done) else ""
 
@@ -147,10 +168,10 @@ def _names(alias: str, key: Sequence[str]) -> sql.Composed:
     return COMMA.join(sql.Identifier(alias, name) for name in key)
 
 
-def _arrays(columns: Sequence[Column], key: Sequence[str]) -> list[sql.Composed]:
+def _arrays(columns: Sequence[Column], key: Sequence[str], args: sql.Composable) -> list[sql.Composed]:
     types = {column.name: column.type for column in columns}
-    text = sql.SQL("($1::text[])[{}]::{}[]")
-    return [text.format(sql.SQL(str(at)), sql.SQL(_unbounded(types[name]))) for at, name in enumerate(key, 1)]
+    text = sql.SQL("({})[{}]::{}[]")
+    return [text.format(args, sql.SQL(str(at)), sql.SQL(_unbounded(types[name]))) for at, name in enumerate(key, 1)]
 
 
 def _unbounded(type_: str) -> str:

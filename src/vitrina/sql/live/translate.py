@@ -75,15 +75,11 @@ class Translator:
         args = self.exprs(node.items("args"))
         if operator.name in DIVISIONS and not _divides_safely(args):
             return Opaque("a division, which could fail on rows that the query leaves out")
-        exact = (
-            operator.equality
-            and operator.left == operator.right
-            and operator.left in self.catalog.exact
-            and node.number("inputcollid") not in self.catalog.loose
-        )
+        equality = operator.equality and operator.name == "="
+        exact = equality and operator.left == operator.right and operator.left in self.catalog.exact
         name = (operator.schema, operator.name)
         type_ = node.number("opresulttype")
-        return Call("operator", name, args, type_, operator.strict, operator.equality, exact)
+        return Call("operator", name, args, type_, operator.strict, equality, exact)
 
     def _funcexpr(self, node: Node) -> Expr:
         if node.flag("funcretset"):

@@ -1,0 +1,349 @@
+"""What every writer must do, whether the mart is a table or an index: the same tests over both."""
+
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.sinks import (
+    IndexSink,
+    Sink,
+    TableSink,
+    as_rows,
+    assert_equal,
+    assert_tidy,
+    at_batch,
+    failed,
+    pause_at_batch,
+    went,
+)
+from tests.support import Lab
+from vitrina import Row, transform
+from vitrina.demo.data import mutate_cinema
+from vitrina.domain.pipeline import Pipeline
+from vitrina.transforms import REGISTRY
+
+ROUNDS = int(os.environ.get("VITRINA_ROUNDS", "6"))
+ITEMS = "SELECT id, title, price, at FROM content.item"
+CURSOR: dict[str, Any] = {"mode": "incremental", "incremental_key": "at", "incremental_id_key": "id"}
+CARD = """
+    SELECT f.id, f.title, f.rating, array_agg(DISTINCT g.name) FILTER (WHERE g.name IS NOT NULL) AS genres
+    FROM content.film_work f LEFT JOIN content.genre_film_work fg ON fg.film_work_id = f.id
+    LEFT JOIN content.genre g ON g.id = fg.genre_id GROUP BY f.id"""
+RANKED = """
+    SELECT rank() OVER (ORDER BY votes DESC, film_id) AS place, film_id, votes
+    FROM (SELECT film_id, count(*) AS votes FROM ugc.ratings GROUP BY film_id) AS counted"""
+LIKED = "SELECT user_id, film_id FROM ugc.likes"
+MODES = pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
+
+
+@pytest.fixture(params=["table", "index"])
+def sink(request: pytest.FixtureRequest, lab: Lab) -> Sink:
+    """A lab with a mart of either kind."""
+    return TableSink(lab) if request.param == "table" else IndexSink(request.getfixturevalue("search"))
+
+
+@pytest.fixture(autouse=True)
+def _registry() -> Iterator[None]:
+    known = dict(REGISTRY)
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(known)
+
+
+def items(sink: Sink, count: int = 10, **config: Any) -> Pipeline:
+    """Table content.item and a pipeline over it, not yet run."""
+    make_items(sink.lab, count)
+    return sink.lab.add(
+        **({"source_query": ITEMS, "key": ["id"], "batch_size": 3, "target_table": sink.target} | config)
+    )
+
+
+def make_items(lab: Lab, count: int) -> None:
+    lab.sql("CREATE TABLE content.item (id int, title text, price numeric(9, 2), at timestamptz DEFAULT now())")
+    lab.sql("GRANT SELECT ON content.item TO vitrina_reader")
+    add_items(lab, 1, count)
+
+
+def add_items(lab: Lab, first: int, last: int) -> None:
+    lab.sql("INSERT INTO content.item SELECT n, 'item ' || n, n + 0.5 FROM generate_series(%s::int, %s) n", first, last)
+
+
+def register(name: str, change: Callable[[Row], Any], **contract: Any) -> None:
+    """A transform that changes each row; one that gives None is left out."""
+
+    def apply(rows: Sequence[Row]) -> Any:
+        return [row for row in map(change, rows) if row is not None]
+
+    transform(name, **contract)(apply)
+
+
+# ── converging ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_inserts_updates_and_deletes_arrive_and_nothing_else_is_written(sink: Sink) -> None:
+    pipeline = items(sink)
+    assert went(sink, pipeline) == (10, 0)
+    assert_equal(sink, pipeline)
+    assert went(sink, pipeline) == (0, 0)
+    sink.lab.sql("UPDATE content.item SET title = 'other' WHERE id IN (2, 5, 9, 10)")
+    sink.lab.sql("DELETE FROM content.item WHERE id IN (1, 3)")
+    add_items(sink.lab, 11, 14)
+    assert went(sink, pipeline) == (8, 2)
+    assert_equal(sink, pipeline)
+
+
+def test_an_exact_image_counts_as_a_change(sink: Sink) -> None:
+    pipeline = items(sink, source_query="SELECT id, price::numeric AS price FROM content.item")
+    went(sink, pipeline)
+    sink.lab.sql("ALTER TABLE content.item ALTER price TYPE numeric(9, 3)")
+    assert went(sink, pipeline) == (10, 0)
+    assert_equal(sink, pipeline)
+
+
+def test_an_empty_source_makes_an_empty_mart(sink: Sink) -> None:
+    pipeline = items(sink, 0)
+    assert went(sink, pipeline) == (0, 0)
+    assert_equal(sink, pipeline)
+    add_items(sink.lab, 1, 5)
+    assert went(sink, pipeline) == (5, 0)
+    assert_equal(sink, pipeline)
+
+
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_a_source_that_is_suddenly_empty_does_not_empty_the_mart(sink: Sink, rebuild: bool) -> None:
+    pipeline = items(sink)
+    went(sink, pipeline)
+    before = sink.rows(["id"])
+    sink.lab.sql("DELETE FROM content.item")
+    assert "this would delete 10 of 10 rows" in failed(sink, pipeline, rebuild=rebuild)
+    assert sink.rows(["id"]) == before
+    went(sink, pipeline, rebuild=rebuild, allow_deletes=True)
+    assert_equal(sink, pipeline)
+
+
+def test_many_deletes_ask_first(sink: Sink) -> None:
+    sink.lab.configure(max_delete_rows=3)
+    pipeline = items(sink)
+    went(sink, pipeline)
+    sink.lab.sql("DELETE FROM content.item WHERE id > 4; UPDATE content.item SET title = 'other' WHERE id = 1")
+    assert "this would delete 6 of 10 rows" in failed(sink, pipeline)
+    assert sink.rows(["id"])["1"]["title"] == "item 1"
+    assert went(sink, pipeline, allow_deletes=True) == (1, 6)
+    assert_equal(sink, pipeline)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_key_that_comes_twice_is_named(sink: Sink, loaded: bool) -> None:
+    pipeline = items(sink)
+    if loaded:
+        went(sink, pipeline)
+    sink.lab.sql("INSERT INTO content.item VALUES (7, 'again')")
+    error = failed(sink, pipeline)
+    assert "a key twice" in error
+    assert "7" in error
+    sink.lab.sql("DELETE FROM content.item WHERE title = 'again'")
+    went(sink, pipeline)
+    assert_equal(sink, pipeline)
+
+
+@MODES
+def test_a_null_in_the_key_is_named(sink: Sink, mode: dict[str, Any]) -> None:
+    pipeline = items(sink, **mode)
+    went(sink, pipeline)
+    sink.lab.sql("INSERT INTO content.item VALUES (NULL, 'nobody')")
+    assert "NULL in its key" in failed(sink, pipeline)
+    assert len(sink.rows(["id"])) == 10
+
+
+def test_a_key_of_several_columns(sink: Sink) -> None:
+    sink.lab.sql("CREATE TABLE content.pair (a text, b text, n int)")
+    values = [("x", "y|z"), ("x|y", "z"), ("x\\", "|z"), ("x\\|", "z"), ("", "z"), ("é", "\n")]
+    for n, (a, b) in enumerate(values):
+        sink.lab.sql("INSERT INTO content.pair VALUES (%s, %s, %s)", a, b, n)
+    pipeline = sink.lab.add(source_table="content.pair", key=["a", "b"], batch_size=2, target_table=sink.target)
+    assert went(sink, pipeline) == (6, 0)
+    assert_equal(sink, pipeline)
+    sink.lab.sql("UPDATE content.pair SET n = -1 WHERE n < 2; DELETE FROM content.pair WHERE n = 3")
+    assert went(sink, pipeline) == (2, 1)
+    assert_equal(sink, pipeline)
+
+
+@pytest.mark.parametrize("config", [{}, {"mode": "incremental", "incremental_key": "modified"}], ids=["full", "cursor"])
+def test_a_source_on_another_server(sink: Sink, config: dict[str, Any]) -> None:
+    source = make_conninfo(sink.lab.other_database(), user="vitrina_reader")
+    sink.lab.connections = replace(sink.lab.connections, sources={"cinema": source})
+    select = "SELECT id, title, rating, modified FROM content.film_work"
+    kept = {"source": "cinema", "source_query": select, "key": ["id"], "batch_size": 25}
+    pipeline = sink.lab.add(**kept, **config, target_table=sink.target)
+    assert went(sink, pipeline) == (60, 0)
+    assert went(sink, pipeline) == (0, 0)
+    assert_equal(sink, pipeline)
+
+
+def test_a_query_that_cannot_be_read_by_key(sink: Sink) -> None:
+    pipeline = sink.lab.add(source_query=RANKED, key=["place"], batch_size=4, target_table=sink.target)
+    went(sink, pipeline)
+    sink.lab.sql("DELETE FROM ugc.ratings WHERE film_id IN (SELECT film_id FROM ugc.ratings LIMIT 50)")
+    went(sink, pipeline)
+    assert_equal(sink, pipeline)
+
+
+# ── transforms ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@MODES
+def test_rows_that_a_transform_changes_and_leaves_out(sink: Sink, mode: dict[str, Any]) -> None:
+    limit = [8]
+    shout = lambda row: row | {"title": row["title"].upper()} if row["id"] <= limit[0] else None  # noqa: E731
+    register("shout", shout)
+    pipeline = items(sink, type="PYTHON", python_task="shout", **mode)
+    loud = "SELECT id, upper(title) AS title, price, at FROM content.item WHERE id <= {}"
+    assert went(sink, pipeline) == (8, 0)
+    assert sink.rows(["id"]) == as_rows(sink.lab, loud.format(8), ["id"])
+    limit[0] = 5
+    sink.lab.sql("UPDATE content.item SET title = 'other', at = clock_timestamp() WHERE id > 4")
+    assert went(sink, pipeline) == (1, 3)
+    assert sink.rows(["id"]) == as_rows(sink.lab, loud.format(5), ["id"])
+    assert_tidy(sink.lab)
+    assert went(sink, pipeline) == (0, 0)
+
+
+# ── incremental ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_cursor_with_ties_goes_on_and_restarts(sink: Sink) -> None:
+    pipeline = items(sink, **CURSOR)  # all ten have one timestamp
+    assert went(sink, pipeline) == (10, 0)
+    assert sink.lab.run(pipeline)["rows_read"] == 0
+    add_items(sink.lab, 11, 17)
+    sink.lab.sql("UPDATE content.item SET title = 'other', at = clock_timestamp() WHERE id = 3")
+    run = sink.lab.run(pipeline)
+    assert (run["rows_read"], run["rows_written"]) == (8, 8)
+    assert_equal(sink, pipeline)
+    run = sink.lab.run(pipeline, restart=True)
+    assert (run["rows_read"], run["rows_written"], run["rows_unchanged"]) == (17, 0, 17)
+
+
+def test_a_cursor_whose_position_is_not_the_key(sink: Sink) -> None:
+    select = "SELECT id, title, at, 1000 - id AS back FROM content.item"
+    pipeline = items(sink, source_query=select, **(CURSOR | {"incremental_id_key": "back"}))
+    assert went(sink, pipeline) == (10, 0)
+    add_items(sink.lab, 11, 14)
+    assert went(sink, pipeline) == (4, 0)
+    assert_equal(sink, pipeline)
+
+
+# ── interrupted ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("what", ["load", "changes", "incremental", "rebuild"])
+def test_a_run_is_paused_in_the_middle_and_goes_on(sink: Sink, what: str) -> None:
+    pipeline = items(sink, 24, **(CURSOR if what == "incremental" else {}))
+    if what in ("changes", "rebuild"):
+        went(sink, pipeline)
+        sink.lab.sql("UPDATE content.item SET title = 'other' WHERE id > 3; DELETE FROM content.item WHERE id < 3")
+    pause_at_batch(sink.lab, pipeline, 2)
+    run = sink.lab.run(pipeline, rebuild=what == "rebuild")
+    if isinstance(sink, IndexSink) or what != "rebuild":  # a table is rebuilt in one batch
+        assert (run["status"], sink.lab.status(pipeline)) == ("PAUSED", "PAUSED")
+        assert 0 < run["rows_written"] < 21
+        assert sink.lab.sql("SELECT * FROM etl.etl_indexes WHERE confirmed <> last_version") == []
+    at_batch(sink.lab, 2, "NULL")
+    went(sink, pipeline)
+    assert_equal(sink, pipeline)
+
+
+def test_a_pause_before_anything_is_done(sink: Sink) -> None:
+    pipeline = items(sink)
+    status = f"UPDATE etl.etl_pipelines SET status = 'PAUSE_REQUESTED' WHERE id = '{pipeline.id}'"
+    sink.lab.sql(f"""
+        CREATE FUNCTION content.at_once() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+            IF new.seq = old.seq + 1 THEN {status} AND status = 'RUNNING'; END IF; RETURN NEW; END $$;
+        CREATE TRIGGER at_once BEFORE UPDATE ON etl.etl_state FOR EACH ROW EXECUTE FUNCTION content.at_once()""")
+    run = sink.lab.run(pipeline)
+    assert (run["status"], run["error"], run["rows_written"]) == ("PAUSED", None, 0)
+    for _ in range(4):  # one step further each time
+        assert sink.lab.run(pipeline)["error"] is None
+    sink.lab.sql("DROP TRIGGER at_once ON etl.etl_state")
+    if sink.lab.status(pipeline) == "PAUSED":
+        went(sink, pipeline)
+    assert_equal(sink, pipeline)
+
+
+@MODES
+def test_a_batch_size_is_reloaded(sink: Sink, mode: dict[str, Any]) -> None:
+    pipeline = items(sink, 40, **mode)
+    reload = "UPDATE etl.etl_pipelines SET reload_version = version"
+    at_batch(sink.lab, 2, f"UPDATE etl.etl_pipelines SET batch_size = 11; SET CONSTRAINTS ALL IMMEDIATE; {reload}")
+    assert went(sink, pipeline) == (40, 0)
+    assert any(event["event"] == "configuration reloaded" for event in sink.lab.events(pipeline))
+    assert_equal(sink, pipeline)
+
+
+# ── put right ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@MODES
+def test_a_rebuild_writes_everything_anew(sink: Sink, mode: dict[str, Any]) -> None:
+    pipeline = items(sink, **mode)
+    went(sink, pipeline)
+    sink.lab.sql("DELETE FROM content.item WHERE id = 4")
+    add_items(sink.lab, 11, 12)
+    written, _ = went(sink, pipeline, rebuild=True)
+    assert written == 11
+    assert_equal(sink, pipeline)
+    assert went(sink, pipeline) == (0, 0)
+
+
+@MODES
+def test_a_repair_puts_right_what_somebody_has_done_to_the_mart(sink: Sink, mode: dict[str, Any]) -> None:
+    pipeline = items(sink, **mode)
+    went(sink, pipeline)
+    sink.damage("2", "3", {"id": 99, "title": "stranger"})
+    assert went(sink, pipeline, repair=True) == (2, 1)
+    assert_equal(sink, pipeline)
+    sink.lab.sql("UPDATE content.item SET title = 'other', at = clock_timestamp() WHERE id < 4")
+    assert went(sink, pipeline) == (3, 0)
+    assert_equal(sink, pipeline)
+
+
+def test_a_new_column_is_drift_or_is_added(sink: Sink) -> None:
+    pipeline = items(sink, source_query=None, source_table="content.item")
+    went(sink, pipeline)
+    before = sink.rows(["id"])
+    sink.lab.sql("ALTER TABLE content.item ADD COLUMN tags text[] DEFAULT '{a}'")
+    assert "drift" in failed(sink, pipeline)
+    assert sink.rows(["id"]) == before
+    sink.lab.sql("UPDATE etl.etl_pipelines SET on_drift = 'add'")
+    assert went(sink, pipeline) == (10, 0)
+    assert_equal(sink, pipeline)
+
+
+def test_a_column_that_is_gone_is_drift(sink: Sink) -> None:
+    pipeline = items(sink, source_query=None, source_table="content.item")
+    went(sink, pipeline)
+    before = sink.rows(["id"])
+    sink.lab.sql("ALTER TABLE content.item DROP COLUMN price")
+    for _ in range(2):
+        assert "drift" in failed(sink, pipeline)
+    assert sink.rows(["id"]) == before
+
+
+# ── at random ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("select", "key"), [(CARD, ["id"]), (LIKED, ["film_id", "user_id"])], ids=["card", "liked"])
+def test_marts_are_equal_after_random_changes(sink: Sink, select: str, key: list[str]) -> None:
+    rng = random.Random(len(select))
+    pipeline = sink.lab.add(source_query=select, key=key, target_table=sink.target)
+    for _ in range(max(2, ROUNDS // 2)):
+        size = rng.choice((1, 2, 7, 50, 5_000))
+        sink.lab.sql("UPDATE etl.etl_pipelines SET batch_size = %s", size)
+        went(sink, pipeline, allow_deletes=True)
+        assert_equal(sink, pipeline)
+        mutate_cinema(sink.lab.db, rng, rng.choice((1, 20, 60)))
