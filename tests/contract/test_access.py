@@ -46,6 +46,7 @@ ROUTES = {
     ("GET", "/api/v1/requests/{request_id}"): VIEWER,
     ("GET", "/api/v1/lineage"): VIEWER,
     ("GET", "/api/v1/runners"): VIEWER,
+    ("GET", "/api/v1/captures"): VIEWER,
 }
 CALLERS = ("nobody", VIEWER, OPERATOR, ADMIN)
 FORBIDDEN = {"nobody": 401, VIEWER: 403, OPERATOR: 403}

@@ -16,6 +16,7 @@ from vitrina.files import Document, dump_yaml
 Json = dict[str, Any]
 WOULD_RUN = re.compile("would (?:run: )?")
 CREATES, REBUILDS = ("CREATE TABLE", "create index"), "rebuild index"
+VERDICT = "a change in "
 NOT_COMPARED = {"id", "source_type"}
 
 
@@ -48,6 +49,12 @@ class Change:
         return [WOULD_RUN.sub("", message, count=1) for message in said if WOULD_RUN.match(message)]
 
     @property
+    def verdicts(self) -> list[str]:
+        """What a change of each table means for a live mart."""
+        said = (finding["message"] for finding in self.findings if finding["level"] == "info")
+        return [message for message in said if message.startswith(VERDICT)]
+
+    @property
     def follows(self) -> str:
         """What the next run makes of it; empty if just what it would have done anyway, or if it cannot be done."""
         if self.errors:
@@ -61,6 +68,8 @@ class Change:
             return ""
         if any(statement.startswith(CREATES) for statement in self.ddl):
             return f"a full load: the next run creates {plan.target} and loads it"
+        if plan.mode == "live":
+            return f"a full comparison: the next run writes where {plan.target} differs, and then follows changes"
         if plan.mode == "incremental":
             return "a full load: there is no checkpoint for this query, so the next run reads all rows"
         return f"a full comparison: the next run reads all rows, and writes where {plan.target} differs"

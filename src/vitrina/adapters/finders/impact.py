@@ -149,11 +149,21 @@ class Impact:
 
 def as_captured(occurrence: Occurrence, known: Sequence[str]) -> Occurrence:
     """The verdict, given the columns whose old values the source tells."""
-    untold = sorted(set(occurrence.columns) - set(known))
-    if occurrence.verdict == "everything" or not untold:
+    why = untold(occurrence, known)
+    if not why:
         return occurrence
-    reason = (
-        f"a change in {occurrence.table} refreshes everything: the old value of {', '.join(untold)} is not told; "
-        f"ALTER TABLE {occurrence.table} REPLICA IDENTITY FULL mends that"
-    )
+    reason = f"{why}; {remedy(occurrence.table)} mends that"
     return replace(occurrence, verdict="everything", reason=reason, key=(), columns=())
+
+
+def untold(occurrence: Occurrence, known: Sequence[str]) -> str:
+    """Why a change has to refresh everything though its keys could be found; empty when it has not."""
+    missing = sorted(set(occurrence.columns) - set(known))
+    if occurrence.verdict == "everything" or not missing:
+        return ""
+    return f"a change in {occurrence.table} refreshes everything: the old value of {', '.join(missing)} is not told"
+
+
+def remedy(table: str) -> str:
+    """What lets the WAL tell old rows whole."""
+    return f"ALTER TABLE {table} REPLICA IDENTITY FULL"

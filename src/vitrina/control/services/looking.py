@@ -1,4 +1,4 @@
-"""Questions that need no pipeline service: runs and what they say, runners, lineage, health."""
+"""Questions that need no pipeline service: runs and what they say, runners, captures, lineage, health."""
 
 from collections import defaultdict
 from contextlib import ExitStack
@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 from psycopg.rows import DictRow
 
+from vitrina.adapters.captures.status import report
 from vitrina.adapters.connections import Connections
 from vitrina.adapters.finders.horizon import take_horizon
 from vitrina.adapters.planning import check_plan
@@ -18,6 +19,7 @@ from vitrina.control.problems import NotFound
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import fetch_all, queries
+from vitrina.meta.repos.captures import CaptureRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.sql.lineage import Catalog, tables_of, trace
@@ -50,6 +52,11 @@ class Looking:
         """Who has been seen within a day."""
         with self.plane.session() as conn:
             return fetch_all(conn, RUNNERS["list"], {"seconds": self.plane.settings.lease_seconds})
+
+    def captures(self) -> list[dict[str, Any]]:
+        """How the changes of each source are captured."""
+        with self.plane.snapshot() as conn:
+            return [report(conn, capture) for capture in CaptureRepo(conn).all()]
 
     def health(self) -> dict[str, str]:
         """What this process depends on, and whether it answers; for anybody, so without the reason."""
