@@ -134,6 +134,7 @@ def test_roles_print_a_way_in_for_each(cli: Cli) -> None:
         "VITRINA_RUNNER_URL",
         "VITRINA_READER_URL",
         "VITRINA_API_ROLE_URL",
+        "VITRINA_CAPTURE_URL",
     ]
 
 

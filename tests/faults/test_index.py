@@ -18,6 +18,7 @@ from tests.faults.children import CURSOR, Nursery
 from tests.faults.driver import ROUNDS
 from tests.sinks import pause_at_batch
 from tests.support import Lab, wait_for
+from vitrina.adapters.elastic import bulk
 from vitrina.distribution import Missing
 from vitrina.elastic import EmbeddedElasticsearch
 from vitrina.settings import Settings
@@ -47,7 +48,8 @@ def test_a_first_load_killed_anywhere_is_gone_on_with(nursery: Nursery, point: s
     pipeline = nursery.add("load", **mode)
     nursery.kill_at(pipeline, killed(point))
     nursery.change()
-    assert nursery.take_over(pipeline)["attempt"] == 2
+    run = nursery.take_over(pipeline)
+    assert (run["attempt"], run["error"], run["status"]) == (2, None, "SUCCESS")
     nursery.lab.run(pipeline)
     nursery.assert_all_well(pipeline)
     assert len(nursery.search.serves("load")) == 1
@@ -175,8 +177,11 @@ def server() -> Iterator[EmbeddedElasticsearch]:
 
 
 @pytest.mark.elasticsearch
-def test_a_server_is_killed_in_the_middle_of_a_run(lab: Lab, server: EmbeddedElasticsearch) -> None:
+def test_a_server_is_killed_in_the_middle_of_a_run(
+    lab: Lab, server: EmbeddedElasticsearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It forgets at a restart which versions were deleted; what a stopped runner sends then stays away even so."""
+    monkeypatch.setattr(bulk, "PATIENCE", 300)  # however long its start takes here
     with open_search(lab, server.url, f"t_{uuid.uuid4().hex[:12]}_") as search:
         nursery = Nursery(search)
         try:

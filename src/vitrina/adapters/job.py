@@ -81,11 +81,17 @@ class Job:
     written_before: dict[str, str]
     check: Callable[[], None] = lambda: None  # raises when the run should stop; for loops inside a step
     others_wait: Callable[[], bool] = lambda: False  # whether other pipelines are due
+    was_asked_for: bool = False  # by somebody, rather than due by itself
 
     @property
     def output(self) -> tuple[Column, ...]:
         """The columns that reach the mart."""
         return self.transformer.columns if self.transformer else self.columns
+
+    @property
+    def described(self) -> tuple[Column, ...]:
+        """The columns of the user's own SELECT."""
+        return self.columns if self.transformer else self.written
 
     @property
     def written(self) -> tuple[Column, ...]:

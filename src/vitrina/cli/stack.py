@@ -60,7 +60,8 @@ def roles() -> None:
         for variable, role in SIGN_INS.items():
             password = secrets.token_urlsafe(24)
             meta_roles.set_password(conn, role, password)
-            conninfo = make_conninfo(warehouse.owner, user=role, password=password)
+            owner = warehouse.direct if role == meta_roles.CAPTURE else warehouse.owner  # no pooler passes a WAL stream
+            conninfo = make_conninfo(owner, user=role, password=password)
             typer.echo(f"{variable}='{conninfo}'")
 
 

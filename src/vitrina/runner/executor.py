@@ -15,6 +15,7 @@ from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.registry import resolve_mode
 from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.meta.repos.leases import Claim, LeaseRepo
+from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.runner.control import Interrupted, PauseRequested, RunControl, RunnerStopping
 from vitrina.runner.ledger import Ledger
@@ -42,6 +43,7 @@ class PipelineExecutor:
             self.leases.hand_back(claim, "the runner is stopping; another goes on")
         else:
             self.leases.succeed(claim, is_burst=is_burst)
+            PipelineRepo(self.leases.conn).wake_live()  # for a change that came while it was leaving
             log.show("info", "succeeded", {f"rows_{name}": value for name, value in vars(ledger.total).items()})
 
     def _run(self, claim: Claim, control: RunControl, log: RunLog) -> tuple[Ledger, bool]:
@@ -91,7 +93,7 @@ class PipelineExecutor:
         key = resolve_key(self.leases.conn, plan) if plan.transforms else plan.key
         job = make_job(claim.pipeline_id, pipeline, plan, reader, key, settings, control.check)
         job.options, job.written_before = claim.options, _written_before(claim, plan)
-        job.others_wait = self.leases.others_wait
+        job.others_wait, job.was_asked_for = self.leases.others_wait, claim.asked
         if claim.config_hash in (None, plan.fingerprint):
             job.position = claim.checkpoint
         elif claim.checkpoint:

@@ -45,6 +45,7 @@ class Tip:
 
     source: str
     kind: str
+    slot: str  # another one: the capture was removed and installed anew
     generation: int
     generation_reason: str
     last_id: int

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
 from psycopg import sql
 from psycopg.rows import DictRow
@@ -52,11 +51,10 @@ class Slice:
         return sql.SQL("jsonb_populate_recordset(NULL::{}, {}::jsonb)").format(table, rows)
 
     def lacks(self, relation: str, columns: Sequence[str]) -> bool:
-        """Whether some new row was told without one of these columns: a large value that did not change."""
-        images: Iterator[dict[str, Any]] = (
-            json.loads(change["new_image"]) for change in self.relations[relation] if change["new_image"]
-        )
-        return any(name not in image for image in images for name in columns)
+        """Whether some row was told without one of these columns: a large value that did not change, as a rule."""
+        changes = self.relations[relation]
+        texts = [image for change in changes for image in (change["old_image"], change["new_image"]) if image]
+        return any(not json.loads(text).keys() >= set(columns) for text in texts)
 
 
 @dataclass(frozen=True)
@@ -86,9 +84,13 @@ class Feed:
             raise ConfigError(f"the changes of source {self.source!r} are not captured", remedy)
         return found
 
-    def read(self, after_id: int, relations: Sequence[str], limit: int) -> Slice:
-        """The next changes of these relations."""
-        return Slice(*log.read_slice(self.conn, self.source, after_id, relations, limit))
+    def read(self, after_id: int, relations: Sequence[str], limit: int) -> Slice | None:
+        """The next changes of these relations; None if the log no longer had all of them while it was read."""
+        try:
+            found = Slice(*log.read_slice(self.conn, self.source, after_id, relations, limit))
+        except log.Behind:
+            return None
+        return found if self.tip().log_start - 1 <= after_id else None
 
     def now(self) -> datetime:
         """By the meta-store's clock, as every time that is kept."""

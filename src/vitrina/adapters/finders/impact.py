@@ -2,19 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from psycopg import sql
 
 from vitrina.adapters.captures.identity import identity_columns
 from vitrina.adapters.filling import copy_across
 from vitrina.adapters.finders.feed import Slice
+from vitrina.adapters.finders.rereading import Rereading
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import execute
 from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.writers.converge import QueryText
-from vitrina.meta.db import Connection
+from vitrina.meta.db import Connection, transaction, translated
 from vitrina.meta.repos.captures import Capture
 from vitrina.sql.live import LiveView, Occurrence, understand
+from vitrina.sql.tree import rewritten_tree
 
 COMMA = sql.SQL(", ")
 
@@ -25,16 +28,20 @@ class Impact:
 
     work: Work
     view: LiveView
+    meaning: str  # of the query; another one: a view or function that it reads through was replaced
+    reading: Rereading
 
     @classmethod
-    def of(cls, work: Work, capture: Capture) -> "Impact":
+    def of(cls, work: Work, capture: Capture, conn: Connection) -> "Impact":
         """The query understood; a table whose old rows are not told well enough refreshes everything."""
         reader, plan = work.job.reader, work.job.plan
         view = understand(reader.conn, reader.settings, plan.select, work.mart.key, plan.impact)
         if capture.kind == "wal":
             known = identity_columns(reader.conn, view.tables)
             view = replace(view, occurrences=tuple(as_captured(o, known.get(o.table, ())) for o in view.occurrences))
-        return cls(work, view)
+        with translated(), transaction(reader.conn, reader.settings, read_only=True):
+            meaning = sha256(rewritten_tree(reader.conn, plan.select).encode()).hexdigest()[:16]
+        return cls(work, view, meaning, Rereading.choose(work, view.ties, meaning, conn))
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -46,6 +53,10 @@ class Impact:
         upheaval = found.upheaval()
         if upheaval:
             return f"{upheaval} was truncated, rewritten or altered"
+        if not self.work.mart.pushable:
+            return "the mart's key has another type or a collation of its own"
+        if self.reading.recompute.reason:
+            return self.reading.recompute.reason
         for occurrence in self._concerned(found):
             if occurrence.verdict == "everything":
                 return occurrence.reason

@@ -17,12 +17,12 @@ from vitrina.adapters.connections import Connections
 from vitrina.adapters.finders.feed import Feed, Slice
 from vitrina.adapters.finders.full import FullMode
 from vitrina.adapters.finders.impact import Impact
-from vitrina.adapters.finders.reading import Reading
+from vitrina.adapters.finders.shrinking import Shrinking
 from vitrina.adapters.finders.touched import Touched
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Job, Mode, Step, StepResult
-from vitrina.domain.errors import ConfigError
-from vitrina.domain.run import NOTHING, Counts
+from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.domain.run import NOTHING
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection, connect
 
@@ -42,7 +42,6 @@ class LiveMode(Mode):
         self.position: dict[str, Any] = dict((job.position or {}).get("live") or {})
         self.position.pop("not_before", None)
         self.compared = False
-        self.deleted = 0  # by this run
         self.started = time.monotonic()
 
     @property
@@ -55,47 +54,65 @@ class LiveMode(Mode):
         with Feed.open(self.connections, self.job.plan.source) as feed:
             self.feed = feed
             yield self._prepare
-            self.impact = Impact.of(self.work, feed.capture())
+            self._understand()
             why = self._why_compare()
             if why:
                 yield from self._go_live(why)
-            self.touched.reading = self.reading = Reading.of(self.work, self.impact.view.ties, feed.conn)
             yield from self._follow()
 
     def _prepare(self, conn: Connection) -> StepResult:
         self.work = Work.prepare(self.job, conn)
-        self.touched = Touched(self.work)
+        self.shrinking = Shrinking(self.work)
         return StepResult("mart is ready", position=self.job.position, fields={"ddl": self.work.ddl}, quiet=True)
+
+    def _understand(self) -> None:
+        self.impact = Impact.of(self.work, self.feed.capture(), self.feed.conn)
+        self.touched = Touched(self.work, self.impact.reading)
 
     def _why_compare(self) -> str:
         """Why the mart has to be compared in full before changes can be followed; empty when it has not."""
-        tip = self.feed.tip()
-        if not self.position or self.position.get("comparing"):
+        if not self.position:
             return "it is not live yet"
+        if self.position.get("comparing"):
+            return str(self.position["comparing"])
+        if self.work.ddl:
+            return "the mart was created or extended"
         if self.position["source"] != self.job.plan.source or set(self.position["tables"]) != set(self.impact.tables):
             return "the query reads other tables"
+        if self.position["meaning"] != self.impact.meaning:
+            return "the query means something else now: a view or a function that it uses was replaced"
+        return self._why_lost(self.feed.tip())
+
+    def _why_lost(self, tip: log.Tip) -> str:
+        """Why changes after the position may be missing; empty when they are all in the log."""
+        if self.position["slot"] != tip.slot:
+            return "changes may be missing: the capture was installed anew"
         if self.position["generation"] != tip.generation:
             return f"changes may be missing: {tip.generation_reason}"
-        if not tip.holds(self.position["generation"], self.position["id"]):
+        if not tip.holds(tip.generation, self.position["id"]):
             return "the change log no longer reaches back to where it was"
         return ""
 
     # ── going live ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _go_live(self, why: str) -> Iterator[Step]:
+        """The tables are captured; then whoever wrote before they were has ended; then the log is noted, and all is
+        compared."""
+        self._check_capture()
+        yield partial(self._say, "waiting for transactions that were open", {"why": why})
+        log.barrier(self.job.reader.conn, lambda _: self.job.check())
+        self._move(self.feed.tip(), why)
+        yield partial(self._say, "comparing in full", {"why": why})
+        yield from self._compare()
+        yield partial(self._say, "live", {"tables": list(self.impact.tables)})
+
+    def _check_capture(self) -> None:
         with connect(self.connections.resolve_capture(self.job.plan.source), "going live") as conn:
             uncovered = log.uncovered(conn, self.feed.capture(), self.impact.tables)
         if uncovered:
             said = "; ".join(f"{table}: {reason}" for table, reason in uncovered.items())
             remedy = f"vitrina capture install --source {self.job.plan.source} --tables {','.join(uncovered)}"
             raise ConfigError(f"not captured: {said}", remedy)
-        yield partial(self._say, "waiting for transactions that were open", {"why": why})
-        log.barrier(self.job.reader.conn, lambda _: self.job.check())
-        tip = self.feed.tip()
-        self._move(tip.last_id, generation=tip.generation, comparing=True)
-        yield partial(self._say, "comparing in full", {"why": why})
-        yield from self._compare()
-        yield partial(self._say, "live", {"tables": list(self.impact.tables)})
 
     def _compare(self) -> Iterator[Step]:
         """One comparison, as mode full; the log is followed from where it stood before."""
@@ -107,6 +124,7 @@ class LiveMode(Mode):
         ended = self.feed.now()
         self.position.pop("comparing", None)
         self.position["compare_after"] = (ended + COMPARISONS * (ended - started)).isoformat()
+        self.touched = Touched(self.work, self.impact.reading)  # the comparison has dropped the stage
 
     def _keep_position(self, step: Step, conn: Connection) -> StepResult:
         return replace(step(conn), position=self._checkpoint())
@@ -117,11 +135,11 @@ class LiveMode(Mode):
         slices, applied, busy_at = 0, 0, time.monotonic()
         while True:
             tip = self.feed.tip()
-            if self.position["generation"] != tip.generation or not tip.holds(tip.generation, self.position["id"]):
+            found = None if self._why_lost(tip) else self.feed.read(self.position["id"], self.impact.tables, SLICE)
+            if found is None:
                 break  # the next run compares
-            found = self.feed.read(self.position["id"], self.impact.tables, SLICE)
             if found.changes:
-                why = self.impact.why_everything(found) or self.reading.why_not
+                why = self.impact.why_everything(found)
                 if why and not self._may_compare():
                     self.position["not_before"] = self.position["compare_after"]
                     break
@@ -132,7 +150,7 @@ class LiveMode(Mode):
             if self._is_enough() or (not found.changes and not self._wait(tip, busy_at + LINGER_SECONDS)):
                 break
         fields = {"changes": applied, "slices": slices, "lag_ms": self.position.get("lag_ms")}
-        yield partial(self._say, "followed", {name: value for name, value in fields.items() if value is not None})
+        yield partial(self._leave, {name: value for name, value in fields.items() if value is not None})
 
     def _is_enough(self) -> bool:
         """Whether a follower that could go on should give its slot back."""
@@ -140,27 +158,37 @@ class LiveMode(Mode):
         return stayed > BURST_SECONDS or (stayed > PATIENCE_SECONDS and self.job.others_wait())
 
     def _wait(self, tip: log.Tip, deadline: float) -> bool:
-        """Whether more has come by then; on a schedule nobody waits."""
-        while self.job.plan.continuous and time.monotonic() < deadline:
+        """Whether more has come by then; on a schedule, or when asked for, nobody waits."""
+        while self.job.plan.continuous and not self.job.was_asked_for and time.monotonic() < deadline:
             self.job.check()
             now = self.feed.wait(tip, max(0.0, min(0.25, deadline - time.monotonic())))
             if (now.last_id, now.generation) != (tip.last_id, tip.generation):
                 return True
-            if self._is_enough():
+            if self.job.others_wait() or self._is_enough():
                 return False
         return False
 
     def _may_compare(self) -> bool:
-        """Comparisons are kept apart by a multiple of what one takes."""
+        """Comparisons are kept apart by a multiple of what one takes, unless somebody has asked for the run."""
         after = self.position.get("compare_after")
-        return after is None or self.feed.now() >= datetime.fromisoformat(after)
+        return after is None or self.job.was_asked_for or self.feed.now() >= datetime.fromisoformat(after)
 
     def _refresh(self, found: Slice, why: str) -> Iterator[Step]:
         """A change that may touch any key: everything is compared, and what was logged before is done with."""
+        if found.upheaval():
+            yield from self._begin_anew(why)
+            return
         yield partial(self._say, "comparing in full", {"why": why})
         tip = self.feed.tip()
         yield from self._compare()
-        self._note(found, tip.last_id if tip.generation == self.position["generation"] else found.last_id)
+        self._note(found, tip.last_id if not self._why_lost(tip) else found.last_id)
+
+    def _begin_anew(self, why: str) -> Iterator[Step]:
+        """A table is not what it was, or was not captured for a while: nothing is as it was understood."""
+        if tuple(self.job.reader.describe(self.job.plan.select)) != self.job.described:
+            raise RetryableError(f"{why}: the query gives other columns now")
+        self._understand()
+        yield from self._go_live(why)
 
     def _apply(self, found: Slice) -> Iterator[Step]:
         """The keys that a slice touches, converged; the position moves with the last of them."""
@@ -169,13 +197,15 @@ class LiveMode(Mode):
             yield partial(self._converge, found, args, count)
             return
         yield partial(self._find_keys, found)
+        if not self.found:
+            self._note(found, found.last_id)
         atomic = self.job.plan.publish == "atomic"
         for start, end in [(0, self.found)] if atomic else self.job.slices(0, self.found):
             yield partial(self._converge_slice, found, start, end)
 
     def _converge(self, found: Slice, args: list[str | None], count: int, conn: Connection) -> StepResult:
         counts = self.touched.converge(args, count, conn) if count else NOTHING
-        self._guard_deletes(counts, conn)
+        self.shrinking.guard(counts.deleted, conn)
         self._note(found, found.last_id)
         reach("live slice")
         fields = {"keys": count, "changes": len(found.changes)}
@@ -192,7 +222,7 @@ class LiveMode(Mode):
 
     def _converge_slice(self, found: Slice, start: int, end: int, conn: Connection) -> StepResult:
         counts = self.touched.converge_slice(self.keys, start, end, conn)
-        self._guard_deletes(counts, conn)
+        self.shrinking.guard(counts.deleted, conn)
         if end >= self.found:
             self._note(found, found.last_id)
             self.keys.drop(conn)
@@ -200,17 +230,12 @@ class LiveMode(Mode):
         fields = {"done": end, "of": self.found}
         return StepResult("applied", counts, self._checkpoint(fields), fields, is_batch=True)
 
-    def _guard_deletes(self, counts: Counts, conn: Connection) -> None:
-        """The mass-delete guard, over all that this run has deleted so far."""
-        self.deleted += counts.deleted
-        if counts.deleted and self.deleted > self.job.limits.max_delete_rows:
-            before = self.deleted + self.work.count(conn)
-            self.work.guard_deletes(self.deleted, before, 1, "this batch was not written")
-
     # ── the position ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _move(self, id_: int, **more: Any) -> None:
-        self.position = {"source": self.job.plan.source, "tables": list(self.impact.tables), "id": id_, **more}
+    def _move(self, tip: log.Tip, why: str) -> None:
+        """To here, once it has been compared."""
+        known = {"source": tip.source, "slot": tip.slot, "generation": tip.generation, "id": tip.last_id}
+        self.position = known | {"tables": list(self.impact.tables), "meaning": self.impact.meaning, "comparing": why}
 
     def _note(self, found: Slice, last_id: int) -> None:
         """The mart has everything up to here: this late."""
@@ -222,6 +247,10 @@ class LiveMode(Mode):
 
     def _checkpoint(self, progress: dict[str, int] | None = None) -> dict[str, Any]:
         return {"live": dict(self.position), **(progress or {})}
+
+    def _leave(self, fields: dict[str, Any], conn: Connection) -> StepResult:
+        self.touched.clean_up(conn)
+        return self._say("followed", fields, conn)
 
     def _say(self, event: str, fields: dict[str, Any], conn: Connection) -> StepResult:
         del conn

@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from psycopg import sql
+from psycopg import errors, sql
 
 from vitrina.adapters.filling import copy_across, write_rows
-from vitrina.adapters.finders.reading import Reading
+from vitrina.adapters.finders.rereading import Rereading
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import fetch
 from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.writers.converge import key_arrays, reader_scope
+from vitrina.domain.errors import ConfigError
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
 
@@ -19,10 +20,10 @@ COMMA = sql.SQL(", ")
 class Touched:
     """Upserts and deletes in one statement, for keys that come as arrays: one array literal a key column."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, reading: Rereading | None = None) -> None:
         self.work = work
         self.job = work.job
-        self.reading: Reading | None = None  # a better way to read the query than by `= ANY` around it
+        self.reading = reading  # how the query is restricted to keys, if it was looked into
         self._staged = False
 
     def converge_slice(self, keys: KeySegment, start: int, end: int, conn: Connection) -> Counts:
@@ -31,11 +32,27 @@ class Touched:
         return self.converge(list(args), end - start, conn)
 
     def converge(self, args: list[str | None], count: int, conn: Connection) -> Counts:
-        """The same for keys in arrays."""
+        """The same for so many keys in arrays."""
         scope, params = self._scope(args, count, conn)
         statement = self.work.statements.upsert(scope, keys=self._keys())
-        row = self.work.apply(conn, statement, [args, *params])
+        try:
+            row = self.work.apply(conn, statement, [args, *params])
+        except errors.CardinalityViolation as error:
+            raise self._duplicate(args, count) from error
         return Counts(row["read"], row["written"], row["deleted"], row["read"] - row["written"])
+
+    def _duplicate(self, args: list[str | None], count: int) -> ConfigError:
+        """A key came twice: which one, if it did so before any transforms."""
+        twice = self.work.statements.duplicates(sql.SQL("({})").format(self._query(count)))
+        if self.job.transformer is None:
+            self.work.refuse_duplicates(self.job.reader.fetch(twice, args))
+        return ConfigError("a key is given twice", "make the key unique in the query, and in what transforms give")
+
+    def clean_up(self, conn: Connection) -> None:
+        """Drop the stage, if there is one."""
+        if self._staged:
+            self.work.stage.drop(conn)
+            self._staged = False
 
     def _keys(self) -> sql.Composed:
         """The keys of $1 as a relation, in the mart's types."""
@@ -48,16 +65,9 @@ class Touched:
     def _scope(self, args: list[str | None], count: int, conn: Connection) -> tuple[sql.Composable, list[Any]]:
         """In place as the reader; or staged, from another server or through the transforms."""
         if self.job.stays_inside:
-            text = self._query(count).as_string(conn)
-            return reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2"), [text]
+            return reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2"), [self._query(count).as_string(conn)]
         self._stage(conn, args, count)
         return self.work.stage.identifier, []
-
-    def _query(self, count: int, args: list[str | None] | None = None) -> sql.Composed:
-        """The query for some keys, which come as $1 or are written out."""
-        if self.reading is None:
-            return (self.work.query.with_args(args) if args else self.work.query).by_keys()
-        return self.reading.query(count, sql.SQL("{}::text[]").format(sql.Literal(args)) if args else None)
 
     def _stage(self, conn: Connection, args: list[str | None], count: int) -> None:
         stage = self.work.stage
@@ -67,8 +77,14 @@ class Touched:
             stage.create(conn)
         self._staged = True
         if self.job.transformer is None:
-            copy_across(self.job.reader, self._query(count, args), stage, conn)
+            copy_across(self.job.reader, self._query_with(args, count), stage, conn)
             return
         rows = self.job.transformer.apply(self.job.reader.fetch(self._query(count), args))
         with stage.copy_in(conn, "text") as copy:
             write_rows(copy, rows, self.job.transformer.columns)
+
+    def _query(self, count: int) -> sql.Composed:
+        return self.reading.query(count) if self.reading else self.work.query.by_keys()
+
+    def _query_with(self, args: list[str | None], count: int) -> sql.Composed:
+        return self.reading.query_with(args, count) if self.reading else self.work.query.with_args(args).by_keys()

@@ -171,7 +171,7 @@ WHERE c.source = %(source)s
 ORDER BY p.name
 
 -- name: tip
-SELECT source, kind, generation, generation_reason, last_id, log_start, committed_at, caught_up_at, last_error
+SELECT source, kind, slot, generation, generation_reason, last_id, log_start, committed_at, caught_up_at, last_error
 FROM etl.etl_captures WHERE source = %(source)s AND installed_at IS NOT NULL
 
 -- name: live_selects

@@ -45,6 +45,7 @@ WITH due AS (
     RETURNING s.pipeline_id, s.epoch, s.seq, s.checkpoint, s.config_hash, s.columns
 )
 SELECT due.id AS pipeline_id, due.name, due.version, run.id AS run_id, run.options, run.attempt,
+       due.status = 'RUN_REQUESTED' AS asked,
        fenced.epoch, fenced.seq, fenced.checkpoint, fenced.config_hash, fenced.columns
 FROM fenced JOIN run USING (pipeline_id) JOIN due ON due.id = fenced.pipeline_id
 
@@ -102,7 +103,7 @@ WITH run AS (
 )
 SELECT p.id AS pipeline_id, p.name, p.version, run.id AS run_id, run.options, run.attempt,
        fenced.epoch, fenced.seq, fenced.checkpoint, fenced.config_hash, fenced.columns,
-       etl.pipeline_config(p) AS config
+       etl.pipeline_config(p) AS config, %(due_at)s::timestamptz IS NULL AS asked
 FROM fenced JOIN run USING (pipeline_id) JOIN etl.etl_pipelines p ON p.id = fenced.pipeline_id
 
 -- name: bury

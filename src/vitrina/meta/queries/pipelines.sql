@@ -60,7 +60,7 @@ WHERE p.mode = 'live' AND p.enabled AND p.status = 'IDLE' AND p.due_at IS NULL A
   AND c.source = p.source AND c.installed_at IS NOT NULL AND s.pipeline_id = p.id
   AND coalesce((s.checkpoint #>> '{live,not_before}')::timestamptz <= clock_timestamp(), true)
   AND (s.checkpoint -> 'live' IS NULL OR s.checkpoint #> '{live,comparing}' IS NOT NULL
-       OR (s.checkpoint #>> '{live,generation}')::integer <> c.generation
+       OR s.checkpoint #>> '{live,slot}' <> c.slot OR (s.checkpoint #>> '{live,generation}')::integer <> c.generation
        OR c.last_id - (s.checkpoint #>> '{live,id}')::bigint > %(far)s
        OR EXISTS (SELECT FROM jsonb_array_elements_text(s.checkpoint #> '{live,tables}') AS t (relation)
                   WHERE (c.recent ->> t.relation)::bigint > (s.checkpoint #>> '{live,id}')::bigint))

@@ -40,6 +40,7 @@ class Claim:
     config_hash: str | None
     columns: dict[str, Any] | None
     config: dict[str, Any]
+    asked: bool  # by somebody; else it was due
 
     @classmethod
     def from_row(cls, row: DictRow) -> Self:

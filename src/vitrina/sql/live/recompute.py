@@ -7,8 +7,7 @@ subquery or a view.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import postgast
@@ -18,12 +17,12 @@ from vitrina.sql.describe import Column
 from vitrina.sql.live.ties import Tie
 
 COMMA, AND = sql.SQL(", "), sql.SQL(" AND ")
-PARAMETER = sql.SQL("$1::text[]")
 TYPMOD = re.compile(r"\(\d+(,-?\d+)?\)")
 UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # without a length these mean a length of 1
 SMALL = 10_000.0  # a query that costs less may as well be read whole
 LEAST_GAIN = 0.5  # a way that costs more than this share of the whole query spares nothing
 
+PARAMETER = sql.SQL("$1::text[]")  # the keys: an array literal for each key column
 Cost: TypeAlias = Callable[[sql.Composable, Sequence[str | None]], float]
 
 
@@ -32,12 +31,7 @@ class Way:
     """One way to read the rows of some keys."""
 
     name: str  # outside | each | inside
-    write: Callable[[sql.Composable], sql.Composed] = field(repr=False)  # given the argument, the query
-
-    @property
-    def query(self) -> sql.Composed:
-        """With the argument as $1."""
-        return self.write(PARAMETER)
+    query: sql.Composed
 
 
 @dataclass(frozen=True)
@@ -57,15 +51,17 @@ class Recompute:
         return self.ways[min(self.ways, key=lambda size: (abs(size - keys), size))]
 
 
-def ways(select: str, columns: Sequence[Column], key: Sequence[str], ties: Sequence[Tie] = ()) -> list[Way]:
+def ways(
+    select: str,
+    columns: Sequence[Column],
+    key: Sequence[str],
+    ties: Sequence[Tie] = (),
+    args: sql.Composable = PARAMETER,
+) -> list[Way]:
     """Every way to read `select` for keys (or parts of keys: `key` names the columns that are given)."""
-    found = [
-        Way("outside", partial(outside, select, columns, key)),
-        Way("each", partial(for_each, select, columns, key)),
-    ]
-    if not inside(select, columns, key, ties):
-        return found
-    return [*found, Way("inside", lambda args: outside(inside(select, columns, key, ties, args), columns, key, args))]
+    found = [Way("outside", outside(select, columns, key, args)), Way("each", for_each(select, columns, key, args))]
+    restricted = inside(select, columns, key, ties, args)
+    return [*found, Way("inside", outside(restricted, columns, key, args))] if restricted else found
 
 
 def outside(
