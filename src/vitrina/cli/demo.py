@@ -18,6 +18,7 @@ from vitrina.cli.output import console, program, say, say_table
 from vitrina.demo.data import load_cinema
 from vitrina.demo.following import (
     LIVE,
+    PATIENCE_SECONDS,
     TABLES,
     capture_cinema,
     choose_film,
@@ -246,7 +247,17 @@ def _show_live(conn: Connection, connections: Connections) -> bool:
             rows += [[a.mart, a.before, a.after, round(a.milliseconds)] for a in arrived]
     say_table(["mart", "before", "after", "ms"], rows, ("ms",))
     say("\nms: from the commit to the mart; the first change may have to wake the pipeline. Both are undone by now.")
-    return not any(_differences(connections, plan) for plan in live.values())
+    return all(_ends_equal(connections, plan) for plan in live.values())
+
+
+def _ends_equal(connections: Connections, plan: Plan) -> bool:
+    """The film that was looked at may be the first of many that are undone."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while _differences(connections, plan):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True
 
 
 def _show_sample(conn: Connection) -> None:

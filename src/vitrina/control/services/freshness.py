@@ -70,7 +70,7 @@ def _state(row: DictRow, position: Mapping[str, Any]) -> State:
 
 def _is_in_log(row: DictRow, position: Mapping[str, Any]) -> bool:
     """Whether everything after its position is in the log; else it will compare in full."""
-    if position.get("source") != row["source"] or position.get("generation") != row["generation"]:
+    if any(position.get(name) != row[name] for name in ("source", "slot", "generation")):
         return False
     return not position.get("comparing") and bool(row["log_start"] - 1 <= position["id"] <= row["last_id"])
 
