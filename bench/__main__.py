@@ -3,10 +3,14 @@
 import argparse
 from collections.abc import Callable
 
-from bench import documents, films
+from bench import documents, films, live
 from bench.report import Report, Skipped, keep, show, warn
 
-PARTS: dict[str, Callable[[str, int], Report]] = {"films": films.measure, "elasticsearch": documents.measure}
+PARTS: dict[str, Callable[[str, int], Report]] = {
+    "films": films.measure,
+    "elasticsearch": documents.measure,
+    "live": live.measure,
+}
 
 
 def main() -> None:
