@@ -34,7 +34,7 @@ def create_console(plane: ControlPlane) -> FastAPI:
     app.include_router(signin.router)
     app.include_router(inside)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    app.add_middleware(GZipMiddleware, minimum_size=1_000)
+    app.add_middleware(GZipMiddleware, minimum_size=1_000, compresslevel=5)
     app.add_middleware(Headers)
     for kind in (VitrinaError, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, _said)

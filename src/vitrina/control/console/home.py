@@ -56,8 +56,7 @@ def look(show: Screen, plane: ControlPlane, ids: list[UUID]) -> dict[str, str]:
     """What the page keeps up to date: the rows that it shows, and how many are in each status."""
     overview = Overview(plane)
     rows = {f"row-{row['id']}": _row(show, row) for row in overview.rows(ids)}
-    counts = overview.page(Filters(), 1)
-    return rows | {"tally": tally(show, counts.tally, counts.disabled)}
+    return rows | {"tally": tally(show, *overview.tally())}
 
 
 def tally(show: Screen, counts: dict[str, int], disabled: int) -> str:

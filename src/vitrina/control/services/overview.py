@@ -3,13 +3,11 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 from uuid import UUID
 
 from psycopg.rows import DictRow
 
 from vitrina.control.plane import ControlPlane
-from vitrina.meta.db import Connection
 from vitrina.meta.repos.overview import OverviewRepo
 
 SORTS = ("name", "status", "target", "mode", "last", "rows", "rate", "fresh", "next")
@@ -26,9 +24,6 @@ class Filters:
     mode: str | None = None
     sort: str = "name"
     descending: bool = False
-
-
-EVERYTHING = Filters()
 
 
 @dataclass(frozen=True)
@@ -51,25 +46,29 @@ class Overview:
     def page(self, filters: Filters, size: int, number: int = 1) -> Page:
         """One page, as of one moment."""
         with self.plane.snapshot() as conn:
-            rows = _rows(conn, filters, None, size, (number - 1) * size)
-            counts = OverviewRepo(conn).tally()
-            modes = OverviewRepo(conn).modes()
+            repo = OverviewRepo(conn)
+            ids, total = repo.choose(**asdict(filters), limit=size, offset=(number - 1) * size)
+            rows, counts, modes = _rows(repo, ids), repo.tally(), repo.modes()
         tally = {row["status"]: row["pipelines"] for row in counts}
-        total = rows[0]["total"] if rows else 0
         return Page(rows, total, tally, sum(row["disabled"] for row in counts), modes)
 
     def rows(self, ids: Sequence[UUID]) -> list[DictRow]:
-        """Just these, by name; one that is gone is left out."""
+        """Just these; one that is gone is left out."""
         with self.plane.snapshot() as conn:
-            return _rows(conn, EVERYTHING, ids, len(ids), 0) if ids else []
+            return _rows(OverviewRepo(conn), ids)
+
+    def tally(self) -> tuple[dict[str, int], int]:
+        """How many there are in each status, and how many are disabled."""
+        with self.plane.session() as conn:
+            counts = OverviewRepo(conn).tally()
+        return {row["status"]: row["pipelines"] for row in counts}, sum(row["disabled"] for row in counts)
 
 
-def _rows(conn: Connection, filters: Filters, ids: Sequence[UUID] | None, limit: int, offset: int) -> list[DictRow]:
-    repo = OverviewRepo(conn)
-    asked: dict[str, Any] = asdict(filters) | {"ids": list(ids) if ids is not None else None}
-    rows = repo.pipelines(**asked, limit=limit, offset=offset)
+def _rows(repo: OverviewRepo, ids: Sequence[UUID]) -> list[DictRow]:
+    """Each with its last runs, oldest first."""
+    rows = repo.pipelines(ids)
     runs = defaultdict[UUID, list[DictRow]](list)
-    for run in repo.last_runs([row["id"] for row in rows], LAST_RUNS):
+    for run in repo.last_runs(ids, LAST_RUNS):
         runs[run["pipeline_id"]].append(run)
     for row in rows:
         row["runs"] = runs[row["id"]][::-1]

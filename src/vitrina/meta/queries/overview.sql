@@ -1,34 +1,50 @@
+-- name: choose
+-- The ids of one page of the overview, in order, and how many pass the filters. What is sorted by a number has its own
+-- key, by a text another; the name decides ties. Runs are looked at only when the order needs them, and then each
+-- pipeline costs one descent of etl_runs_recent.
+SELECT p.id, count(*) OVER () AS total
+FROM etl.etl_pipelines p
+LEFT JOIN LATERAL (
+    SELECT r.*, greatest(r.rows_read, r.rows_written + r.rows_deleted)
+                / greatest(extract(epoch FROM coalesce(r.finished_at, now()) - r.started_at), 0.001) AS rate
+    FROM etl.etl_runs r WHERE r.pipeline_id = p.id AND %(sort)s IN ('last', 'rows', 'rate')
+    ORDER BY r.id DESC LIMIT 1) r ON true
+LEFT JOIN LATERAL (
+    SELECT g.started_at FROM etl.etl_runs g
+    WHERE g.pipeline_id = p.id AND g.status = 'SUCCESS' AND %(sort)s = 'fresh'
+    ORDER BY g.id DESC LIMIT 1) good ON true
+CROSS JOIN LATERAL (
+    SELECT CASE %(sort)s
+               WHEN 'status' THEN
+                   array_position('{FAILED,RUNNING,PAUSE_REQUESTED,RUN_REQUESTED,PAUSED,IDLE}', p.status)
+               WHEN 'last' THEN -extract(epoch FROM r.started_at)
+               WHEN 'rows' THEN -(r.rows_written + r.rows_deleted)
+               WHEN 'rate' THEN -r.rate
+               WHEN 'fresh' THEN extract(epoch FROM good.started_at)
+               WHEN 'next' THEN extract(epoch FROM p.due_at)
+           END * CASE WHEN %(descending)s THEN -1 ELSE 1 END AS number,
+           CASE %(sort)s WHEN 'target' THEN p.effective_target WHEN 'mode' THEN p.mode ELSE p.name END AS text) k
+WHERE (%(status)s::text IS NULL OR p.status = %(status)s)
+  AND (%(enabled)s::boolean IS NULL OR p.enabled = %(enabled)s)
+  AND (%(mode)s::text IS NULL OR p.mode = %(mode)s)
+  AND (%(text)s::text IS NULL
+       OR strpos(lower(concat_ws(' ', p.name, p.effective_target, p.description)), lower(%(text)s)) > 0)
+ORDER BY k.number NULLS LAST, CASE WHEN NOT %(descending)s THEN k.text END, CASE WHEN %(descending)s THEN k.text END DESC,
+         p.name
+LIMIT %(limit)s OFFSET %(offset)s
+
 -- name: pipelines
--- One page of the overview, with each pipeline's last run and when its data was last known to be right. Every look at
--- runs is one descent of etl_runs_recent. What is sorted by a number has its own key, by a text another; the name
--- decides ties.
+-- These pipelines, in the order of the ids, each with its last run and when its data was last known to be right.
 SELECT p.id, p.name, p.description, p.status, p.enabled, p.version, p.mode, p.effective_target AS target, p.due_at,
        p.schedule_interval, s.last_processed_value, r.id AS run_id, r.status AS run_status, r.started_at, r.finished_at,
-       r.rows_read, r.rows_written, r.rows_deleted, r.rows_unchanged, r.batches, r.error,
-       good.started_at AS fresh_at, count(*) OVER () AS total, now() AS now
-FROM etl.etl_pipelines p
+       r.rows_read, r.rows_written, r.rows_deleted, r.rows_unchanged, r.batches, r.error, good.started_at AS fresh_at
+FROM unnest(%(ids)s::uuid[]) WITH ORDINALITY AS chosen (id, number)
+JOIN etl.etl_pipelines p ON p.id = chosen.id
 JOIN etl.etl_state s ON s.pipeline_id = p.id
 LEFT JOIN LATERAL (SELECT * FROM etl.etl_runs WHERE pipeline_id = p.id ORDER BY id DESC LIMIT 1) r ON true
 LEFT JOIN LATERAL (SELECT started_at FROM etl.etl_runs WHERE pipeline_id = p.id AND status = 'SUCCESS'
                    ORDER BY id DESC LIMIT 1) good ON true
-WHERE (%(ids)s::uuid[] IS NULL OR p.id = ANY (%(ids)s))
-  AND (%(status)s::text IS NULL OR p.status = %(status)s)
-  AND (%(enabled)s::boolean IS NULL OR p.enabled = %(enabled)s)
-  AND (%(mode)s::text IS NULL OR p.mode = %(mode)s)
-  AND (%(text)s::text IS NULL OR strpos(lower(concat_ws(' ', p.name, p.effective_target, p.description)), lower(%(text)s)) > 0)
-ORDER BY CASE %(sort)s
-             WHEN 'status' THEN array_position('{FAILED,RUNNING,PAUSE_REQUESTED,RUN_REQUESTED,PAUSED,IDLE}', p.status)
-             WHEN 'last' THEN -extract(epoch FROM r.started_at)
-             WHEN 'rows' THEN -(r.rows_written + r.rows_deleted)
-             WHEN 'rate' THEN -greatest(r.rows_read, r.rows_written + r.rows_deleted)
-                              / greatest(extract(epoch FROM coalesce(r.finished_at, now()) - r.started_at), 0.001)
-             WHEN 'fresh' THEN extract(epoch FROM good.started_at)
-             WHEN 'next' THEN extract(epoch FROM p.due_at)
-         END * CASE WHEN %(descending)s THEN -1 ELSE 1 END NULLS LAST,
-         CASE WHEN NOT %(descending)s THEN CASE %(sort)s WHEN 'target' THEN p.effective_target WHEN 'mode' THEN p.mode ELSE p.name END END,
-         CASE WHEN %(descending)s THEN CASE %(sort)s WHEN 'target' THEN p.effective_target WHEN 'mode' THEN p.mode ELSE p.name END END DESC,
-         p.name
-LIMIT %(limit)s OFFSET %(offset)s
+ORDER BY chosen.number
 
 -- name: last_runs
 -- The last runs of many pipelines at once, newest first.

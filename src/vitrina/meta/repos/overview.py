@@ -18,9 +18,14 @@ class OverviewRepo:
 
     conn: Connection
 
-    def pipelines(self, **filters: Any) -> list[DictRow]:
-        """One page, each with its last run; every row says how many there are in all."""
-        return fetch_all(self.conn, SQL["pipelines"], filters)
+    def choose(self, **filters: Any) -> tuple[list[UUID], int]:
+        """The pipelines of one page, in order, and how many there are in all."""
+        rows = fetch_all(self.conn, SQL["choose"], filters)
+        return [row["id"] for row in rows], rows[0]["total"] if rows else 0
+
+    def pipelines(self, ids: Sequence[UUID]) -> list[DictRow]:
+        """These, each with its last run; one that is gone is left out."""
+        return fetch_all(self.conn, SQL["pipelines"], {"ids": list(ids)})
 
     def last_runs(self, ids: Sequence[UUID], limit: int) -> list[DictRow]:
         """The last runs of each of these pipelines, newest first."""
