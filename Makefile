@@ -9,7 +9,7 @@ SCALE  ?= full
 export VITRINA_HOME ?= .vitrina
 
 .PHONY: help demo test test-pg15 lint openapi format up down logs migrate-db bench bench-console faults lock clean \
-        screenshots console-assets
+        screenshots assets
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,7 +63,7 @@ bench-console: $(READY)  ## the console's home page, with 1,000 pipelines and 10
 screenshots: $(READY)  ## the console's pages, from the demo, into docs/images (needs Chromium)
 	@$(BIN)/python -m tools.console.screenshots
 
-console-assets:  ## build the console's editor and copy htmx and uPlot anew (needs node and npm)
+assets:  ## the console's editor, htmx and uPlot anew (needs node and npm)
 	@cd tools/console && npm ci --no-audit --no-fund && node build.mjs
 
 faults: $(READY)  ## the long form of the fault and race loops (ROUNDS=500)

@@ -111,11 +111,8 @@ def _show(measured: dict[str, dict[str, float]]) -> None:
         verdict = "yes" if times["p95"] < TARGET_MS else "NO"
         said = f"p50 {times['p50']:6.1f} ms   p95 {times['p95']:6.1f} ms   under {TARGET_MS:.0f} ms: {verdict}"
         print(f"{name:32} {said}")
-    known = {
-        "date": datetime.now(UTC).date().isoformat(),
-        "python": platform.python_version(),
-        "load": os.getloadavg()[0],
-    }
+    today, load = datetime.now(UTC).date().isoformat(), os.getloadavg()[0]
+    known = {"date": today, "python": platform.python_version(), "load": round(load, 1)}
     RESULTS.write_text(json.dumps(known | {"milliseconds": measured}, indent=2) + "\n")
 
 

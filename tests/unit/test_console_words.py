@@ -10,7 +10,7 @@ from vitrina.control.console import i18n, pipelines, views
 from vitrina.domain.pipeline import Pipeline
 
 CONSOLE = Path(i18n.__file__).parent
-CALL = re.compile(r"""(?:_|words)\(\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
+CALL = re.compile(r"""(?<!\w)(?:_|words)\(\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
 # Said through a variable: what a dictionary or a service holds.
 INDIRECT = {
     *views.WORDS.values(),

@@ -36,11 +36,7 @@ SHAPES = {
 }
 HEIGHTS = 8
 JS_WORDS = (
-    "filter",
     "just now",
-    "Copied",
-    "The connection is lost; trying again.",
-    "The connection is back.",
     "{n} selected",
     "duration, s",
     "rows read",
