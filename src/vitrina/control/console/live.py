@@ -7,6 +7,7 @@ With `once` the same is answered as JSON: for tabs that have no stream of their 
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ router = APIRouter(prefix="/live")
 
 LIFE_SECONDS = 60.0
 LOOK_SECONDS = 1.0
+ROW = re.compile("row-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 Have = Annotated[str, Query(max_length=20_000)]
 Once = Annotated[bool, Query()]
 Parts = dict[str, str]
@@ -53,8 +55,7 @@ class Seen:
     @property
     def rows(self) -> list[UUID]:
         """The pipelines of a list."""
-        known = (name.removeprefix("row-") for name in self.digests if name.startswith("row-"))
-        return [UUID(name) for name in known if len(name) == 36]
+        return [UUID(name.removeprefix("row-")) for name in self.digests if ROW.fullmatch(name)]
 
     @property
     def line(self) -> int:

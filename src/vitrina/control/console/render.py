@@ -57,7 +57,7 @@ class Screen:
 
     def fragment(self, template: str, **context: Any) -> str:
         """A part of a page that is kept up to date: its outermost element carries the digest of the rest."""
-        html = self.html(template, **context)
+        html = str(self.html(template, **context))
         return html.replace(NOT_SEEN, f'data-live="{digest(html)}"', 1)
 
     def page(self, template: str, status: int = 200, **context: Any) -> HTMLResponse:
