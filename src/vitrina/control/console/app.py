@@ -59,7 +59,7 @@ def _with_headers(scope: Scope, send: Send) -> Send:
     async def send_with(message: Message) -> None:
         if message["type"] == "http.response.start":
             nonce = scope.get("state", {}).get("nonce")  # of a page whose editor brings styles of its own
-            policy = POLICY.format(nonce=f" 'nonce-{nonce}'" if nonce else "")
+            policy = POLICY.format(nonce=f" 'nonce-{nonce}'; style-src-attr 'unsafe-inline'" if nonce else "")
             added = HEADERS | {"Cache-Control": caching, "Content-Security-Policy": policy}
             encoded = [(name.lower().encode(), value.encode()) for name, value in added.items()]
             message["headers"] = [*message["headers"], *encoded]

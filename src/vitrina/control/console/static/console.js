@@ -109,12 +109,13 @@ async function poll() {
   if (found === "lost") {
     live.timer = setTimeout(poll, live.wait);
     live.wait = Math.min(live.wait * 2, 15000);
-  } else if (live.newer.size < STREAMS) follow();
+  } else if (found === "busy") live.timer = setTimeout(poll, 100);
+  else if (live.newer.size < STREAMS) follow();
   else live.timer = setTimeout(poll, POLL);
 }
 
 async function look() {
-  if (live.asking || !live.url) return "busy";
+  if (live.asking) return "busy";
   live.asking = true;
   try {
     const response = await fetch(`${live.url}?once=true&have=${have()}`, { redirect: "manual" });
@@ -147,7 +148,8 @@ others?.addEventListener("message", ({ data }) => {
 });
 document.addEventListener("visibilitychange", () => (document.hidden ? stop() : poll()));
 window.addEventListener("pagehide", stop);
-document.addEventListener("look", look);
+// One voice at a time: an answer beside the stream could be older than what the stream has said, and never be corrected.
+document.addEventListener("look", () => (live.source ? follow() : poll()));
 
 function show(frame) {
   lost(false);
