@@ -16,7 +16,7 @@ INDIRECT = {
     *views.WORDS.values(),
     *views.JS_WORDS,
     *pipelines.TABS.values(),
-    *("viewer", "operator", "admin", "error", "warning", "info", "table", "pipeline", "mart"),
+    *("viewer", "operator", "admin", "error", "warning", "info", "table", "pipeline", "mart", "query"),
 }
 
 

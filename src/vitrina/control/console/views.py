@@ -71,8 +71,8 @@ def seconds_of(run: DictRow) -> float | None:
 
 
 def rate_of(run: DictRow) -> float | None:
-    """Rows a second of a run that has ended."""
-    return progress.rate_of(run, run["finished_at"]) if run["started_at"] and run["finished_at"] else None
+    """Rows a second over a whole run, as far as it is."""
+    return progress.rate_of(run, datetime.now(UTC)) if run["started_at"] else None
 
 
 def lag_of(row: DictRow) -> datetime | None:
@@ -101,11 +101,10 @@ def bars(runs: list[DictRow], words: Words) -> Markup:
 
 
 def height(seconds: float | None, longest: float) -> int:
-    """A bar's height, 1 to 8, by how long the run took among its neighbours; differences are shown as ratios."""
+    """A bar's height, 1 to 8, by how long the run took among its neighbours; roots, so that short ones are seen."""
     if seconds is None or longest <= 0:
         return HEIGHTS
-    share = math.log1p(seconds * 1000) / math.log1p(longest * 1000)
-    return max(1, min(HEIGHTS, round(share * HEIGHTS)))
+    return max(1, min(HEIGHTS, round(math.sqrt(seconds / longest) * HEIGHTS)))
 
 
 def remedy_of(error: str | None) -> tuple[str, str]:
