@@ -79,6 +79,7 @@ RIGHTS: dict[tuple[str, str], tuple[str, ...]] = {
         ("vitrina_api", table): WRITE for table in ("etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens")
     },
     ("vitrina_api", "etl_idempotency"): WRITE,
+    ("vitrina_api", "etl_sessions"): WRITE,
     ("vitrina_api", "etl_audit"): ("SELECT", "INSERT"),
 }
 PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from vitrina.cli.changes import Change, Changes, compare, parse_all, text_diff
+from vitrina.cli.changes import Change, Changes, compare, parse_all
 from vitrina.cli.output import (
     Format,
     Output,
@@ -21,6 +21,7 @@ from vitrina.cli.output import (
     say_json,
 )
 from vitrina.client import Client, ClientError, pipeline_path
+from vitrina.control.services.plans import text_diff
 from vitrina.domain.errors import VitrinaError
 from vitrina.files import SUFFIXES, Document, dump_pipeline, pipeline_schema, read_documents
 

@@ -25,6 +25,7 @@ from vitrina.meta.repos.editing import EditingRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import StateRepo
+from vitrina.sql.describe import Column
 
 RUNNING = (Status.RUNNING, Status.PAUSE_REQUESTED)
 EDIT_ATTEMPTS = 5
@@ -83,6 +84,11 @@ class PipelineService:
     def findings(self, pipeline: Pipeline) -> list[Finding]:
         """Findings about a configuration, stored or not."""
         return Validation(self.plane.connections, self._served, self._captured).of(pipeline)
+
+    def examine(self, pipeline: Pipeline) -> tuple[list[Finding], list[Column]]:
+        """The same, with the columns that would reach the mart; none if they cannot be known."""
+        validation = Validation(self.plane.connections)
+        return validation.of(pipeline), validation.columns
 
     def state(self, which: str) -> DictRow:
         """The checkpoint row."""

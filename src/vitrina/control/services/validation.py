@@ -40,10 +40,11 @@ class Validation:
     served: Callable[[UUID], Served | None] = lambda _: None  # the index that a stored pipeline has
     captured: Callable[[str], Capture | None] = lambda _: None  # how a source's changes are captured
     findings: list[Finding] = field(default_factory=list)
+    columns: list[Column] = field(default_factory=list)  # that reach the mart, once they are known
 
     def of(self, pipeline: Pipeline) -> list[Finding]:
         """All findings about a pipeline."""
-        self.findings = []
+        self.findings, self.columns = [], []
         with self._found("configuration"):
             plan = resolve(pipeline)
             self._check_target(plan)
@@ -67,6 +68,7 @@ class Validation:
         columns = reader.describe(plan.select)
         self._say("info", "source_query", "gives " + ", ".join(f"{c.name} {c.type}" for c in columns))
         output = self._check_transforms(plan, columns)
+        self.columns = output or columns
         if output is None:
             return
         if is_index(plan.target):
