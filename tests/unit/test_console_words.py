@@ -7,6 +7,7 @@ from string import Formatter
 import pytest
 
 from vitrina.control.console import i18n, pipelines, views
+from vitrina.control.console.fields import NEVER
 from vitrina.domain.pipeline import Pipeline
 
 CONSOLE = Path(i18n.__file__).parent
@@ -27,6 +28,11 @@ def _said() -> set[str]:
 
 def test_every_word_is_translated() -> None:
     assert sorted(_said() - i18n.catalogue("ru").keys()) == []
+
+
+def test_every_field_of_a_pipeline_is_explained_in_russian() -> None:
+    about = {field.description for name, field in Pipeline.model_fields.items() if name not in NEVER}
+    assert sorted(about - i18n.catalogue("ru").keys()) == []
 
 
 def test_no_translation_is_left_over() -> None:
