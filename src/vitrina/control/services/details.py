@@ -18,7 +18,7 @@ from vitrina.control.services.looking import Looking
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE
 from vitrina.domain.policy import is_index, split_table
-from vitrina.meta.db import fetch_one
+from vitrina.meta.db import fetch_one, queries
 from vitrina.meta.repos.overview import OverviewRepo
 from vitrina.meta.repos.pipelines import StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
@@ -26,6 +26,7 @@ from vitrina.meta.repos.state import StateRepo
 from vitrina.sql.describe import Column
 
 LOOK_SECONDS = 3
+RUNNERS = queries("runners")
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,17 @@ class Details:
 
     def sinks(self) -> list[dict[str, Any]]:
         """Other places that marts live in, as `databases` gives them: name, version, milliseconds or error."""
-        return []
+        with self.plane.session() as conn:
+            row = fetch_one(conn, RUNNERS["sinks"], {"seconds": self.plane.settings.lease_seconds})
+        return [{"name": name, **seen} for name, seen in (row["sinks"] if row else {}).items()]
 
     def captures(self) -> list[dict[str, Any]]:
-        """Where changes are captured: source, kind, slot, position, lag_bytes, lag_seconds, state; none yet."""
-        return []
+        """Where changes are captured, how far behind, and what to worry about."""
+        shown = ("source", "kind", "runner", "lag_seconds", "lag_bytes", "safe_wal_size", "wal_status", "last_commit")
+        return [
+            {name: found[name] for name in shown} | {"warnings": "; ".join(found["warnings"])}
+            for found in Looking(self.plane).captures()
+        ]
 
     def _database(self, name: str) -> dict[str, Any]:
         started = time.monotonic()

@@ -10,3 +10,6 @@ CREATE INDEX etl_sessions_by_age ON etl.etl_sessions (expires_at);
 
 -- What was done with one pipeline, newest first.
 CREATE INDEX etl_audit_of_pipeline ON etl.etl_audit (pipeline_id, id DESC);
+
+-- What a runner sees of the places it writes to, by name: {"version": …, "milliseconds": …} or {"error": …}.
+ALTER TABLE etl.etl_runners ADD COLUMN sinks jsonb NOT NULL DEFAULT '{}';
