@@ -31,7 +31,7 @@ def test_every_word_is_translated() -> None:
 
 
 def test_every_field_of_a_pipeline_is_explained_in_russian() -> None:
-    about = {field.description for name, field in Pipeline.model_fields.items() if name not in NEVER}
+    about = {str(field.description) for name, field in Pipeline.model_fields.items() if name not in NEVER}
     assert sorted(about - i18n.catalogue("ru").keys()) == []
 
 
