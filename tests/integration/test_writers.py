@@ -41,7 +41,7 @@ LIKED = "SELECT user_id, film_id FROM ugc.likes"
 MODES = pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
 
 
-@pytest.fixture(params=["table", "index"])
+@pytest.fixture(params=["table", pytest.param("index", marks=pytest.mark.elasticsearch)])
 def sink(request: pytest.FixtureRequest, lab: Lab) -> Sink:
     """A lab with a mart of either kind."""
     return TableSink(lab) if request.param == "table" else IndexSink(request.getfixturevalue("search"))
