@@ -43,10 +43,10 @@ def chase(lab: Lab, reader: Connection, seed: int, *names: str) -> Chase:
 
 def test_every_shape_ends_equal_at_once_and_lagging_behind(lab: Lab, reader: Connection) -> None:
     all_of_them = chase(lab, reader, 0)
-    for _ in range(max(1, ROUNDS // 2)):
-        all_of_them.run(2 * TICKS)
+    for _ in range(max(1, ROUNDS // 4)):
+        all_of_them.run(3 * TICKS)
     assert len(all_of_them.followers) > 150
-    assert sum(follower.kept for follower in all_of_them.followers) > 10 * len(all_of_them.followers)
+    assert sum(follower.kept for follower in all_of_them.followers) > 7 * len(all_of_them.followers)
 
 
 @pytest.mark.parametrize("seed", range(2))
