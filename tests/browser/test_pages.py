@@ -115,7 +115,7 @@ def test_both_languages_by_the_browser_and_by_the_switch(filled: Api, browser: B
         page = desk.open("/")
         expect(page.get_by_role("heading", name="Пайплайны")).to_be_visible()
         expect(page.locator("time").first).to_contain_text("назад")
-        for path in PAGES[:-1]:
+        for path in ("/pipelines/films", "/pipelines/films/config", "/runs/1", "/system", "/new"):
             page.goto(f"{filled.url}/console{path}")
             english = page.locator("main").get_by_text(re.compile(r"^(Run|Save|Pause|Status|Log|Versions|Runners)$"))
             expect(english).to_have_count(0)
@@ -172,7 +172,7 @@ def test_filters_work_as_one_types_and_stay_in_the_address(filled: Api, desk: De
 def test_viewers_look_and_press_nothing(filled: Api, desk: Desk) -> None:
     desk.sign_in("viewer")
     page = desk.open("/")
-    expect(page.locator("[data-row]")).to_have_count(3)
+    expect(page.locator("[data-row]").first).to_be_visible()
     for path in ("/", "/pipelines/films", "/pipelines/films/reconcile", "/runs/1", "/system"):
         page.goto(f"{filled.url}/console{path}")
         assert page.locator("main button, main input[type=checkbox]:not(#follow), main a[href$=edit]").count() == 0
