@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.contract.server import Api, running, serve
 from tests.support import Lab
@@ -19,6 +19,7 @@ ALONE = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"  # the network cable is out
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", f"--host-resolver-rules={ALONE}"]
 MANY = "SELECT n AS id, md5(n::text) AS word FROM generate_series(1, {rows}) AS n"
 WAIT_MS = 15_000
+expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="session")

