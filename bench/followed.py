@@ -22,6 +22,7 @@ from vitrina import bootstrap
 from vitrina.adapters.captures.installation import install
 from vitrina.checks import count_differences
 from vitrina.domain.pipeline import Pipeline, resolve
+from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.settings import Settings
@@ -69,7 +70,7 @@ class Followed:
         settings = Settings(home=HOME / f"live-{scale}", database_url=None)
         bootstrap.embedded_server(settings).purge()
         with ExitStack() as stack:
-            server = bootstrap.EmbeddedPostgres(settings.home / "postgres", settings=SERVER)
+            server = EmbeddedPostgres(settings.home / "postgres", settings=SERVER)
             stack.callback(server.purge)
             server.start()
             warehouse = bootstrap.open_warehouse(settings)

@@ -119,7 +119,7 @@ class LiveMode(Mode):
             tip = self.feed.tip()
             if self.position["generation"] != tip.generation or not tip.holds(tip.generation, self.position["id"]):
                 break  # the next run compares
-            found = self.feed.read(self.position["id"], self.impact.tables, SLICE)
+            found = self.feed.read(self.position["id"], self.impact.columns, SLICE)
             if found.changes:
                 why = self.impact.why_everything(found) or self.reading.why_not
                 if why and not self._may_compare():
