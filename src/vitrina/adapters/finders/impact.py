@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 
 from psycopg import sql
@@ -47,6 +48,14 @@ class Impact:
     def tables(self) -> tuple[str, ...]:
         """That have to be captured."""
         return self.view.tables
+
+    @cached_property
+    def columns(self) -> dict[str, list[str]]:
+        """Of each table, those that decide which keys a change touches: nothing else of an image is looked at."""
+        found: dict[str, set[str]] = {table: set() for table in self.tables}
+        for occurrence in self.view.occurrences:
+            found[occurrence.table] |= set(occurrence.columns)
+        return {table: sorted(names) for table, names in found.items()}
 
     def why_everything(self, found: Slice) -> str:
         """Why a slice may touch any key; empty when it touches those that can be told."""

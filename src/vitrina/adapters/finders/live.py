@@ -135,7 +135,7 @@ class LiveMode(Mode):
         slices, applied, busy_at = 0, 0, time.monotonic()
         while True:
             tip = self.feed.tip()
-            found = None if self._why_lost(tip) else self.feed.read(self.position["id"], self.impact.tables, SLICE)
+            found = None if self._why_lost(tip) else self.feed.read(self.position["id"], self.impact.columns, SLICE)
             if found is None:
                 break  # the next run compares
             if found.changes:
