@@ -82,10 +82,11 @@ class Bench:
             with psycopg.connect(warehouse.owner) as conn:
                 load_cinema(conn, films=SCALES[scale], ratings=SCALES[scale] // 10)
             bootstrap.set_up(warehouse, settings)
+            copy = peers.own_database(warehouse.owner)
             db = stack.enter_context(connect(warehouse.owner, "bench"))
             vitrina = Vitrina(db, search, settings)
             floor = Floor(db, search, _warm_up(vitrina))
-            found, skipped = _peers(stack, home, search, warehouse, floor.fields)
+            found, skipped = _peers(stack, home, search, warehouse, copy, floor.fields)
             yield cls(db, search, [floor, vitrina, *found], skipped)
 
     def round(self, number: int) -> Measured:
@@ -98,12 +99,17 @@ class Bench:
         before = self.search.indexed("by-vitrina")
         measured |= self._work("unchanged", number)
         unchanged = self.search.indexed("by-vitrina")
-        changed = self.db.execute(CHANGE.encode()).rowcount
+        [changed] = {db.execute(CHANGE.encode()).rowcount for db in self.databases}
         self.db.execute("VACUUM ANALYZE content.film_work")
         measured |= self._work("changed", number)
         sent = (self.search.indexed("by-vitrina") - unchanged) / changed
         self._leave()
         return measured | {"sent unchanged": unchanged - before, "sent changed": sent}
+
+    @property
+    def databases(self) -> list[Connection]:
+        """Each with the same films."""
+        return [self.db, *(way.db for way in self.ways if isinstance(way, ByPgSync))]
 
     def versions(self) -> dict[str, str]:
         """Of what was measured."""
@@ -171,7 +177,7 @@ def _warm_up(vitrina: Vitrina) -> dict[str, object]:
 
 
 def _peers(
-    stack: ExitStack, home: Path, search: Search, warehouse: bootstrap.Warehouse, fields: dict[str, object]
+    stack: ExitStack, home: Path, search: Search, warehouse: bootstrap.Warehouse, copy: str, fields: dict[str, object]
 ) -> tuple[list[Way], list[str]]:
     """Those that can be had, and why the others cannot."""
     found: list[Way] = []
@@ -179,8 +185,8 @@ def _peers(
         python = peers.environment(HOME)
         found.append(HelpersBulk(search, warehouse, python, fields))
         redis = stack.enter_context(peers.redis(home))
-        pgsync = peers.PgSync(python, home, warehouse.owner, search.url, redis, search.version())
-        found.append(ByPgSync(search, pgsync, fields))
+        pgsync = peers.PgSync(python, home, copy, search.url, redis, search.version())
+        found.append(ByPgSync(stack.enter_context(connect(copy, "bench")), search, pgsync, fields))
     except Skipped as reason:
         warn(str(reason))
         return found, [str(reason)]

@@ -13,12 +13,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from psycopg.conninfo import conninfo_to_dict
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from bench.report import Skipped, out
 
 HERE = Path(__file__).parent
 PINNED = HERE / "peers.txt"
+DATABASE = "pgsync"
 INSTALL = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", str(PINNED)]
 
 
@@ -80,6 +83,18 @@ class PgSync:
 
     def _do(self, action: str) -> float:
         return run(self.python, "peer_pgsync.py", action, str(self.schema), self.version, variables=self.variables)
+
+
+def own_database(conninfo: str) -> str:
+    """A copy of the films in a database of its own: a slot sees all that happens in its database, others' work too."""
+    copied = str(conninfo_to_dict(conninfo)["dbname"])
+    with psycopg.connect(make_conninfo(conninfo, dbname="postgres"), autocommit=True) as conn:
+        name = sql.Identifier(DATABASE)
+        slots = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = ANY (%s)"
+        conn.execute(slots, [[DATABASE, copied]])
+        conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+        conn.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, sql.Identifier(copied)))
+    return make_conninfo(conninfo, dbname=DATABASE)
 
 
 @contextmanager

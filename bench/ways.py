@@ -134,6 +134,7 @@ class HelpersBulk:
 class ByPgSync:
     """PGSync, bootstrapped beforehand."""
 
+    db: Connection  # of its own database
     search: Search
     pgsync: PgSync
     fields: dict[str, object]
