@@ -197,8 +197,6 @@ class LiveMode(Mode):
             yield partial(self._converge, found, args, count)
             return
         yield partial(self._find_keys, found)
-        if not self.found:
-            self._note(found, found.last_id)
         atomic = self.job.plan.publish == "atomic"
         for start, end in [(0, self.found)] if atomic else self.job.slices(0, self.found):
             yield partial(self._converge_slice, found, start, end)
@@ -217,6 +215,8 @@ class LiveMode(Mode):
         self.keys.create(conn)
         self.impact.keep_keys(found, self.keys, conn)
         self.found = self.keys.settle(conn)
+        if not self.found:  # only parts of keys, which nothing carries
+            self._finish(found, conn)
         fields = {"keys": self.found, "changes": len(found.changes)}
         return StepResult("found what is touched", position=self._checkpoint(), fields=fields)
 
@@ -224,11 +224,14 @@ class LiveMode(Mode):
         counts = self.touched.converge_slice(self.keys, start, end, conn)
         self.shrinking.guard(counts.deleted, conn)
         if end >= self.found:
-            self._note(found, found.last_id)
-            self.keys.drop(conn)
+            self._finish(found, conn)
         reach("live slice")
         fields = {"done": end, "of": self.found}
         return StepResult("applied", counts, self._checkpoint(fields), fields, is_batch=True)
+
+    def _finish(self, found: Slice, conn: Connection) -> None:
+        self._note(found, found.last_id)
+        self.keys.drop(conn)
 
     # ── the position ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -39,6 +39,8 @@ class Touched:
             row = self.work.apply(conn, statement, [args, *params])
         except errors.CardinalityViolation as error:
             raise self._duplicate(args, count) from error
+        if row["read"] > count:
+            raise self._duplicate(args, count)
         return Counts(row["read"], row["written"], row["deleted"], row["read"] - row["written"])
 
     def _duplicate(self, args: list[str | None], count: int) -> ConfigError:
