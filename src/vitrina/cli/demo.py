@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from threading import Thread
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -15,9 +16,11 @@ from vitrina.adapters.connections import Connections
 from vitrina.adapters.elastic.client import Elastic
 from vitrina.checks import count_differences, count_different_documents
 from vitrina.cli.output import console, program, say, say_table
+from vitrina.control.services.freshness import freshness
 from vitrina.demo.data import load_cinema
 from vitrina.demo.following import (
     LIVE,
+    LOOK_SECONDS,
     PATIENCE_SECONDS,
     TABLES,
     capture_cinema,
@@ -69,7 +72,7 @@ def demo(
             runs = _run_all(conn, pipelines, before)
             equal = _show(connections, pipelines, runs)
             if live and equal:
-                equal = _show_live(conn, connections)
+                equal = _show_live(conn, connections, pipelines)
         _show_sample(conn)
         if found and equal:
             _show_search(found)
@@ -229,11 +232,13 @@ def _differences(connections: Connections, plan: Plan) -> int:
             return count_different_documents(reader, plan, elastic)
 
 
-def _show_live(conn: Connection, connections: Connections) -> bool:
+def _show_live(conn: Connection, connections: Connections, pipelines: list[Pipeline]) -> bool:
     """Two small changes of the source, each watched until the live marts have it; whether they are equal after it."""
     film = choose_film(conn)
-    plans = [resolve(Pipeline.parse(stored.config)) for stored in PipelineRepo(conn).all()]
-    live = {plan.target: plan for plan in plans if plan.mode == "live" and plan.target in LIVE}
+    stored = [PipelineRepo(conn).get(p.id) for p in pipelines if p.target_table in LIVE]
+    stored = [p for p in stored if p.config["mode"] == "live"]
+    live = {str(p.target): p.id for p in stored}
+    plans = {str(p.target): resolve(Pipeline.parse(p.config)) for p in stored}
     if film is None or not live:
         return True
     named = f"genre {film.genre} is renamed, which {film.films:,} films carry"
@@ -247,17 +252,17 @@ def _show_live(conn: Connection, connections: Connections) -> bool:
             rows += [[a.mart, a.before, a.after, round(a.milliseconds)] for a in arrived]
     say_table(["mart", "before", "after", "ms"], rows, ("ms",))
     say("\nms: from the commit to the mart; the first change may have to wake the pipeline. Both are undone by now.")
-    return all(_ends_equal(connections, plan) for plan in live.values())
+    _await_following(conn, live)
+    return not any(_differences(connections, plan) for plan in plans.values())
 
 
-def _ends_equal(connections: Connections, plan: Plan) -> bool:
-    """The film that was looked at may be the first of many that are undone."""
+def _await_following(conn: Connection, live: dict[str, UUID]) -> None:
+    """The film that was looked at may be the first of many; and what an index confirms late would be sent again."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while _differences(connections, plan):
+    while late := [f.state for f in freshness(conn, list(live.values())).values() if f.state != "following"]:
         if time.monotonic() > deadline:
-            return False
-        time.sleep(0.2)
-    return True
+            raise FatalError(f"live marts do not follow: {', '.join(late)}", "run it again with --verbose")
+        time.sleep(LOOK_SECONDS)
 
 
 def _show_sample(conn: Connection) -> None:
