@@ -226,7 +226,12 @@ def _rename(followed: Followed, pipeline: Pipeline, number: int) -> Measured:
 def one_percent(followed: Followed, times: int) -> Measured:
     """One film in a hundred is changed, in one transaction; in turn with the statements one would write by hand."""
     pipeline = Pipeline(
-        name="by_vitrina", source_query=SELECT, target_table="analytics.by_vitrina", key=("film_id",), mode="live"
+        name="by_vitrina",
+        source_query=SELECT,
+        target_table="analytics.by_vitrina",
+        key=("film_id",),
+        mode="live",
+        batch_size=10_000,
     )
     with followed.live(pipeline):
         rounds = [_one_percent(followed, pipeline) for _ in range(times)]

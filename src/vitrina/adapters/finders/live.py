@@ -59,7 +59,7 @@ class LiveMode(Mode):
             why = self._why_compare()
             if why:
                 yield from self._go_live(why)
-            self.touched.reading = self.reading = Reading.of(self.work, self.impact.view.ties, feed.conn)
+            self.touched.reading = self.reading = Reading(self.work, self.impact.view.ties, feed.conn)
             yield from self._follow()
 
     def _prepare(self, conn: Connection) -> StepResult:

@@ -1,7 +1,7 @@
 """How a follower reads the query for some keys: the way that the planner finds cheapest, for one key and for many."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
 from psycopg import sql
 
@@ -14,33 +14,39 @@ from vitrina.sql.live.recompute import Recompute, Way, choose_recompute, inside,
 COMMA = sql.SQL(", ")
 
 
-@dataclass(frozen=True)
 class Reading:
     """Ways to read one query; without a choice, as the mart's first comparison would."""
 
-    chosen: Recompute
-
-    @classmethod
-    def of(cls, work: Work, ties: Sequence[Tie], conn: Connection) -> "Reading":
+    def __init__(self, work: Work, ties: Sequence[Tie], conn: Connection) -> None:
         """Chosen by keys that the mart has; a mart without any says nothing."""
-        found = _ways(work, ties)
-        samples = {size: args for size in (1, work.job.rows_at_once) if (args := _sample(work, size, conn))}
-        if not samples:
-            return cls(Recompute({1: found[0]}))
-        reader = work.job.reader
-        return cls(
-            choose_recompute(lambda query, args: reader.cost(query, args)[0], found, work.query.whole(), samples)
-        )
+        self.work = work
+        self.conn = conn
+        self.ways = _ways(work, ties)
+        self.for_one = self._choose(1)
+
+    @cached_property
+    def for_many(self) -> Recompute:
+        """Found out when there are many: most bursts have few keys, and planning for thousands takes its time."""
+        return self._choose(self.work.job.rows_at_once)
 
     @property
     def why_not(self) -> str:
         """Why reading some keys is no cheaper than reading everything; empty as a rule."""
-        return self.chosen.reason
+        return self.for_one.reason
 
     def query(self, keys: int, args: sql.Composable | None = None) -> sql.Composed:
         """For about so many keys, which come as $1 or written out."""
-        way = self.chosen.way(keys)
+        way = (self.for_one if keys <= self.work.job.rows_at_once // 2 else self.for_many).way(keys)
         return way.query if args is None else way.write(args)
+
+    def _choose(self, keys: int) -> Recompute:
+        sample = _sample(self.work, keys, self.conn)
+        if not sample:
+            return Recompute({keys: self.ways[0]})
+        reader = self.work.job.reader
+        return choose_recompute(
+            lambda query, args: reader.cost(query, args)[0], self.ways, self.work.query.whole(), {keys: sample}
+        )
 
 
 def _ways(work: Work, ties: Sequence[Tie]) -> list[Way]:
