@@ -1,4 +1,4 @@
-"""`make bench`: measure, print the tables, write `bench/results.json`. `ARGS=--only=elasticsearch` runs one part."""
+"""`make bench`: measure, print the tables, write `bench/results.json`. `ARGS=--only=live` runs one part."""
 
 import argparse
 from collections.abc import Callable

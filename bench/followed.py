@@ -110,7 +110,7 @@ class Followed:
 
     # ── load ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def generate(self, script: str, rate: int, seconds: int, first: int) -> Load:
+    def generate(self, script: str, rate: int, seconds: int) -> Load:
         """Transactions of a process of its own, so many a second whatever becomes of them."""
         clients = 2 if rate <= 100 else 8
         with tempfile.NamedTemporaryFile("w", prefix="vitrina-bench-", suffix=".sql") as file:
@@ -118,7 +118,7 @@ class Followed:
             file.flush()
             assert self.warehouse.embedded is not None
             options = ["-n", "-M", "prepared", "-c", str(clients), "-R", str(rate), "-T", str(seconds)]
-            given = ["-D", f"i={first // clients}", "-D", f"clients={clients}", "-f", file.name, self.warehouse.owner]
+            given = ["-D", "i=0", "-D", f"clients={clients}", "-f", file.name, self.warehouse.owner]
             before, started = cpu_seconds(self.runner), time.monotonic()
             command = [self.warehouse.embedded.program("pgbench"), *options, *given]
             done = subprocess.run(command, check=False, capture_output=True, text=True)
@@ -133,9 +133,9 @@ class Followed:
         """One statement, in a transaction of its own."""
         self.db.execute(statement.encode())
 
-    def value(self, query: str, params: Sequence[object] = ()) -> Any:
+    def value(self, query: str) -> Any:
         """The one value of a query."""
-        row = self.db.execute(query.encode(), params).fetchone()
+        row = self.db.execute(query.encode()).fetchone()
         assert row is not None
         return next(iter(row.values()))
 

@@ -153,8 +153,8 @@ def steady(followed: Followed, rows: int, seconds: int) -> Measured:
     name, pipeline = table(rows), aggregate(rows)
     with followed.live(pipeline):
         followed.execute("SELECT pg_stat_statements_reset()")
-        lates, load = changed(followed, pipeline, rows, 100, seconds, 0)
-        pages = float(followed.value(PAGES.format(name=name).replace("%", "%%"))) / len(lates)
+        lates, load = changed(followed, pipeline, rows, 100, seconds)
+        pages = float(followed.value(PAGES.format(name=name))) / len(lates)
         single = [lonely(followed, pipeline, rows, number) for number in range(5)]
     figures = {"p50": percentile(lates, 50), "p99": percentile(lates, 99), "worst": max(lates), "pages": pages}
     figures |= {"after a rest": statistics.median(single), "runner, of a core": load.runner_cpu}
@@ -165,18 +165,16 @@ def open_loop(followed: Followed, rows: int, seconds: int) -> Measured:
     """1,000 changes a second, whether or not they are kept up with."""
     pipeline = aggregate(rows)
     with followed.live(pipeline):
-        lates, load = changed(followed, pipeline, rows, 1000, seconds, 0)
+        lates, load = changed(followed, pipeline, rows, 1000, seconds)
     figures = {"changes a second": len(lates) / load.seconds, "p50": percentile(lates, 50)}
     figures |= {"p99": percentile(lates, 99), "worst": max(lates), "runner, of a core": load.runner_cpu}
     return {f"open loop {what}": value for what, value in (figures | {"load average": load.load_average}).items()}
 
 
-def changed(
-    followed: Followed, pipeline: Pipeline, rows: int, rate: int, seconds: int, first: int
-) -> tuple[list[float], Load]:
+def changed(followed: Followed, pipeline: Pipeline, rows: int, rate: int, seconds: int) -> tuple[list[float], Load]:
     """Change ratings for a while; how late each was in the mart, in ms."""
     since = followed.value("SELECT clock_timestamp()::text")
-    load = followed.generate(CHANGE_RATING.format(name=table(rows)), rate, seconds, first)
+    load = followed.generate(CHANGE_RATING.format(name=table(rows)), rate, seconds)
     return lateness(followed, pipeline, rows, since), load
 
 
@@ -226,7 +224,12 @@ def _rename(followed: Followed, pipeline: Pipeline, number: int) -> Measured:
 def one_percent(followed: Followed, times: int) -> Measured:
     """One film in a hundred is changed, in one transaction; in turn with the statements one would write by hand."""
     pipeline = Pipeline(
-        name="by_vitrina", source_query=SELECT, target_table="analytics.by_vitrina", key=("film_id",), mode="live"
+        name="by_vitrina",
+        source_query=SELECT,
+        target_table="analytics.by_vitrina",
+        key=("film_id",),
+        mode="live",
+        batch_size=10_000,
     )
     with followed.live(pipeline):
         rounds = [_one_percent(followed, pipeline) for _ in range(times)]
