@@ -29,7 +29,8 @@ WHERE (%(status)s::text IS NULL OR p.status = %(status)s)
   AND (%(mode)s::text IS NULL OR p.mode = %(mode)s)
   AND (%(text)s::text IS NULL
        OR strpos(lower(concat_ws(' ', p.name, p.effective_target, p.description)), lower(%(text)s)) > 0)
-ORDER BY k.number NULLS LAST, CASE WHEN NOT %(descending)s THEN k.text END, CASE WHEN %(descending)s THEN k.text END DESC,
+ORDER BY k.number NULLS LAST, CASE WHEN NOT %(descending)s THEN k.text END,
+         CASE WHEN %(descending)s THEN k.text END DESC,
          p.name
 LIMIT %(limit)s OFFSET %(offset)s
 
