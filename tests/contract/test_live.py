@@ -4,11 +4,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from tests.capturing import Captured
 from tests.contract.server import FILMS, Api, config, serve
 from tests.living import Living, living
 from tests.support import Lab
+from vitrina.control.plane import ControlPlane
+from vitrina.control.services.pipelines import PipelineService
+from vitrina.domain.pipeline import Pipeline
 from vitrina.runner.main import Runner
 
 CARD = """
@@ -116,6 +120,18 @@ def test_only_what_a_capture_lacks_is_asked_for(lab: Lab) -> None:
         Captured(lab, "wal").install("content.genre")
         said_now = said(api, "info", "mode")
         assert "changes of content.film_work, content.genre, content.genre_film_work are captured" in said_now
+
+
+def test_an_editor_is_told_the_same(lab: Lab) -> None:
+    Captured(lab, "wal").install("content.film_work", "content.genre_film_work", "content.genre")
+    plane = ControlPlane(make_conninfo(lab.conninfo, user="vitrina_api"), lab.connections)
+    pipeline = Pipeline.parse(config(source_query=CARD, mode="live"))
+    with plane.pool:
+        service = PipelineService(plane, "tester")
+        found, columns = service.examine(pipeline)
+        assert found == service.findings(pipeline)
+    assert any("are captured" in finding.message for finding in found)
+    assert [column.name for column in columns] == ["film_id", "title", "genres"]
 
 
 # ── impact queries of the user's own ─────────────────────────────────────────────────────────────────────────

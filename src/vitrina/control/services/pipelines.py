@@ -83,11 +83,11 @@ class PipelineService:
 
     def findings(self, pipeline: Pipeline) -> list[Finding]:
         """Findings about a configuration, stored or not."""
-        return Validation(self.plane.connections, self._served, self._captured).of(pipeline)
+        return self._validation().of(pipeline)
 
     def examine(self, pipeline: Pipeline) -> tuple[list[Finding], list[Column]]:
         """The same, with the columns that would reach the mart; none if they cannot be known."""
-        validation = Validation(self.plane.connections)
+        validation = self._validation()
         return validation.of(pipeline), validation.columns
 
     def state(self, which: str) -> DictRow:
@@ -203,6 +203,9 @@ class PipelineService:
         return version
 
     # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _validation(self) -> Validation:
+        return Validation(self.plane.connections, self._served, self._captured)
 
     def _served(self, pipeline_id: UUID) -> Served | None:
         with self.plane.session() as conn:
