@@ -34,7 +34,7 @@ COMPARISONS = 10.0  # between two comparisons there is at least this many times 
 
 
 Keys: TypeAlias = tuple[list[str | None], int]
-"""Arrays, one a key column, and how many there are; a number above what a transaction takes means: not in the arrays."""
+"""Arrays, one a key column, and how many keys; more than a transaction takes means that they are not in the arrays."""
 
 
 class LiveMode(Mode):
