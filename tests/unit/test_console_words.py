@@ -3,11 +3,13 @@
 import re
 from pathlib import Path
 from string import Formatter
+from typing import get_args
 
 import pytest
 
 from vitrina.control.console import i18n, pipelines, views
 from vitrina.control.console.fields import NEVER
+from vitrina.control.services import details, freshness
 from vitrina.domain.pipeline import Pipeline
 
 CONSOLE = Path(i18n.__file__).parent
@@ -17,6 +19,8 @@ INDIRECT = {
     *views.WORDS.values(),
     *views.JS_WORDS,
     *pipelines.TABS.values(),
+    *get_args(freshness.State),
+    *details.CAPTURE_COLUMNS,
     *("viewer", "operator", "admin", "error", "warning", "info", "table", "pipeline", "mart", "query"),
 }
 

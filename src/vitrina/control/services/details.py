@@ -26,6 +26,17 @@ from vitrina.meta.repos.state import StateRepo
 from vitrina.sql.describe import Column
 
 LOOK_SECONDS = 3
+CAPTURE_COLUMNS = (
+    "source",
+    "kind",
+    "runner",
+    "lag_seconds",
+    "lag_bytes",
+    "safe_wal_size",
+    "wal_status",
+    "last_commit",
+    "warnings",
+)
 RUNNERS = queries("runners")
 
 
@@ -99,11 +110,8 @@ class Details:
 
     def captures(self) -> list[dict[str, Any]]:
         """Where changes are captured, how far behind, and what to worry about."""
-        shown = ("source", "kind", "runner", "lag_seconds", "lag_bytes", "safe_wal_size", "wal_status", "last_commit")
-        return [
-            {name: found[name] for name in shown} | {"warnings": "; ".join(found["warnings"])}
-            for found in Looking(self.plane).captures()
-        ]
+        reports = [found | {"warnings": "; ".join(found["warnings"])} for found in Looking(self.plane).captures()]
+        return [{name: found[name] for name in CAPTURE_COLUMNS} for found in reports]
 
     def _database(self, name: str) -> dict[str, Any]:
         started = time.monotonic()

@@ -8,6 +8,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from vitrina.control.plane import ControlPlane
+from vitrina.control.services.freshness import freshness
 from vitrina.meta.repos.overview import OverviewRepo
 
 SORTS = ("name", "status", "target", "mode", "last", "rows", "rate", "fresh", "next")
@@ -65,11 +66,14 @@ class Overview:
 
 
 def _rows(repo: OverviewRepo, ids: Sequence[UUID]) -> list[DictRow]:
-    """Each with its last runs, oldest first."""
+    """Each with its last runs, oldest first, and how fresh it is if it is live."""
     rows = repo.pipelines(ids)
     runs = defaultdict[UUID, list[DictRow]](list)
     for run in repo.last_runs(ids, LAST_RUNS):
         runs[run["pipeline_id"]].append(run)
+    live = [row["id"] for row in rows if row["mode"] == "live"]
+    fresh = freshness(repo.conn, live) if live else {}
     for row in rows:
         row["runs"] = runs[row["id"]][::-1]
+        row["live"] = fresh.get(row["id"])
     return rows
