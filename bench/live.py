@@ -8,6 +8,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
+from bench.changes import cpu_seconds
 from bench.films import COLUMNS, INSERT, SELECT
 from bench.followed import Followed, Load, percentile
 from bench.report import Measured, Report, Target
@@ -239,14 +240,17 @@ def one_percent(followed: Followed, times: int) -> Measured:
 def _one_percent(followed: Followed, pipeline: Pipeline) -> Measured:
     since = followed.value("SELECT clock_timestamp()::text")
     followed.execute(CHANGE_FILMS)
+    used = cpu_seconds(followed.runner)
     followed.settle(pipeline, "content.film_work")
+    used = cpu_seconds(followed.runner) - used
     end = (
         "SELECT max(pg_xact_commit_timestamp(m.xmin)) FROM analytics.by_vitrina m"
         f" JOIN content.film_work f ON f.id = m.film_id WHERE f.modified > '{since}'"
     )
     late = _since_commit(followed, "content.film_work", f"modified > '{since}'", end)
     count = followed.value(f"SELECT count(*) FROM content.film_work WHERE modified > '{since}'")
-    return {"": late, " floor": _by_hand(followed, since), " films": count, " load average": os.getloadavg()[0]}
+    beside = {" films": count, " runner, CPU seconds": used, " load average": os.getloadavg()[0]}
+    return {"": late, " floor": _by_hand(followed, since)} | beside
 
 
 def _by_hand(followed: Followed, since: str) -> float:
