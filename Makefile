@@ -8,7 +8,8 @@ ROUNDS ?= 100
 SCALE  ?= full
 export VITRINA_HOME ?= .vitrina
 
-.PHONY: help demo test test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench faults lock clean bench-changes
+.PHONY: help demo test test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench bench-changes \
+        bench-console screenshots assets faults lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,6 +65,15 @@ bench: $(READY)  ## measure (SCALE=small|full)
 
 bench-changes: $(READY)  ## measure change capture
 	@$(BIN)/python -m bench.changes $(ARGS)
+
+bench-console: $(READY)  ## the console's home page, with 1,000 pipelines and 100,000 runs
+	@$(BIN)/python -m bench.console
+
+screenshots: $(READY)  ## the console's pages, from the demo, into docs/images (needs Chromium)
+	@$(BIN)/python -m tools.console.screenshots
+
+assets:  ## the console's editor, htmx and uPlot anew (needs node and npm)
+	@cd tools/console && npm ci --no-audit --no-fund && node build.mjs
 
 faults: $(READY)  ## the long form of the fault and race loops (ROUNDS=500)
 	@VITRINA_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m faults $(ARGS)

@@ -1,6 +1,7 @@
 """Films from one table to a mart on the same server: Vitrina, and the statements one would write by hand."""
 
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -8,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import psycopg
 
+from bench.report import Measured, Report, Target
 from vitrina import bootstrap
 from vitrina.checks import count_differences
 from vitrina.demo.data import load_cinema
@@ -39,7 +40,32 @@ MERGE = f"""
 INSERT = f"INSERT INTO analytics.by_hand {SELECT} ON CONFLICT (film_id) DO UPDATE SET {ASSIGN}"
 CHANGE_HALF = "UPDATE content.film_work SET rating = coalesce(rating, 0) + 0.1 WHERE get_byte(uuid_send(id), 0) % 2 = 0"
 
-Measured: TypeAlias = dict[str, float]
+
+def measure(scale: str, times: int) -> Report:
+    """Every work alternately with its floor; medians."""
+    with Films.prepared(scale) as films:
+        rounds = [films.round() for _ in range(times)]
+        version = films.server_version()
+    medians = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
+    rows = [
+        [name.replace("_", " "), f"{medians[name]:.2f}", f"{medians[name + '_floor']:.2f}"]
+        for name in ("load", "unchanged", "half_changed")
+    ]
+    title = f"{SCALES[scale]:,} films, batches of 10,000"
+    return Report(title, ["work", "seconds", "floor"], rows, judge(medians), medians, {"postgres": version})
+
+
+def judge(medians: Measured) -> list[Target]:
+    """The targets, as ratios within this run wherever they are about speed."""
+    at_most = Target.at_most
+    return [
+        at_most("first load / one INSERT … ON CONFLICT", medians["load"] / medians["load_floor"], 1.0),
+        at_most("unchanged re-run / first load", medians["unchanged"] / medians["load"], 0.5),
+        at_most("unchanged re-run / one MERGE", medians["unchanged"] / medians["unchanged_floor"], 1.0),
+        at_most("half changed / one MERGE", medians["half_changed"] / medians["half_changed_floor"], 2.0),
+        at_most("slowest batch of a load, ms", medians["batch_max_ms"], 300.0),
+        at_most("runner memory, MB", medians["memory_mb"], 150.0),
+    ]
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,19 @@ class Captured:
         """For the role that captures."""
         return install(self.lab.db, self.conn, self.source, self.kind, tables or TABLES, self.role)
 
+    def follow(self) -> None:
+        """A live pipeline that has read nothing yet, so that the log is kept from its start."""
+        self.lab.sql(
+            "INSERT INTO etl.etl_pipelines (name, source, mode, source_query, target_table, key)"
+            " VALUES ('follower', %s, 'live', 'SELECT 1', 'analytics.follower', '{id}')",
+            self.source,
+        )
+        self.lab.sql(
+            "UPDATE etl.etl_state SET checkpoint = jsonb_build_object('live', jsonb_build_object("
+            "'source', %s::text, 'generation', 1, 'id', 0))",
+            self.source,
+        )
+
     def start(self, pace: Pace = EAGER) -> Event:
         """Capture in the background, as a runner of its own."""
         stopping = Event()

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 from pydantic import SecretStr
 
-from tests.support import Lab
+from tests.support import Lab, wait_for
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.repos.pipelines import PipelineRepo
 
@@ -65,10 +65,18 @@ class Search:
         return int(total["index_total"]) + int(total["delete_total"])
 
     def forget_deletes(self, index: str = "films") -> None:
-        """As a restart would: the versions of deletes are no longer known."""
+        """As a restart would: the versions of deletes are no longer known, as a probe shows."""
         name = self.name(index)
         self.http.put(f"/{name}/_settings", json={"index.gc_deletes": "0s"}).raise_for_status()
+        probe = f"/{name}/_doc/probe?version_type=external&version="
+        self.http.put(probe + "1", json={}).raise_for_status()
+        self.http.delete(probe + "3").raise_for_status()
+        wait_for(lambda: self._refreshed(name).put(probe + "2", json={}).status_code == 201)
+        self.http.delete(f"/{name}/_doc/probe").raise_for_status()
+
+    def _refreshed(self, name: str) -> httpx.Client:
         self.http.post(f"/{name}/_refresh").raise_for_status()
+        return self.http
 
     def get(self, path: str) -> Any:
         """A GET of anything."""

@@ -47,6 +47,7 @@ class Proxy:
     upstream: str
     rule: Rule = lambda proxy, request: None
     sent: list[list[str]] = field(default_factory=list)  # the ids of each bulk request
+    kinds: list[str] = field(default_factory=list)  # of the first item of each
     _lock: Lock = field(default_factory=Lock)
 
     def start(self, port: int = 0) -> None:
@@ -95,6 +96,7 @@ class Proxy:
             request = Request(method, path, body, len(self.sent) + 1)
             if request.is_bulk:
                 self.sent.append([id_of(item) for item in request.items])
+                self.kinds.append("delete" if request.body.startswith(b'{"delete"') else "index")
         scripted = self.rule(self, request)
         return scripted or self.forward(request, body, kind)
 

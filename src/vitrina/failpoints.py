@@ -7,6 +7,7 @@ the variable a place costs one look at an empty dictionary.
 import os
 import signal
 from itertools import count
+from threading import get_ident
 
 ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
@@ -38,4 +39,4 @@ def reach(name: str) -> None:
     if name in POINTS:
         action, nth = POINTS[name]
         if next(_visits[name]) == nth:
-            os.kill(os.getpid(), action)
+            signal.pthread_kill(get_ident(), action)  # sent to the process, this thread might get a little further

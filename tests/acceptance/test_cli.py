@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 
@@ -44,7 +45,11 @@ def test_wrong_usage_is_exit_code_2(cli: Cli, arguments: list[str]) -> None:
 
 def test_up_and_down_twice(stack: Cli, home: Path) -> None:
     port = free_port()
-    assert "up" in stack("up", "--runners", "2", "--port", port)
+    said = stack("up", "--runners", "2", "--port", port)
+    address, _, secret = said.split("quarter of an hour: ")[1].split()[0].partition("#")
+    form, origin = {"link": secret}, {"Origin": f"http://127.0.0.1:{port}"}
+    assert httpx.post(address, data=form, headers=origin, trust_env=False).status_code == 303
+    assert httpx.post(address, data=form, headers=origin, trust_env=False).status_code == 401
     first = runners(home)
     assert len(first) == 2
     stack("up", "--runners", "2", "--port", port)
@@ -134,6 +139,7 @@ def test_roles_print_a_way_in_for_each(cli: Cli) -> None:
         "VITRINA_RUNNER_URL",
         "VITRINA_READER_URL",
         "VITRINA_API_ROLE_URL",
+        "VITRINA_CAPTURE_URL",
     ]
 
 

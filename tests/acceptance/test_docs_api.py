@@ -26,7 +26,7 @@ def api(lab: Lab) -> Iterator[Api]:
 def test_the_examples_answer_as_they_say(api: Api) -> None:
     environment = os.environ | {"API": f"{api.url}/api/v1", "AUTH": f"Authorization: Bearer {api.tokens['admin']}"}
     examples = EXAMPLE.findall(GUIDE.read_text())
-    assert len(examples) == 12
+    assert len(examples) == 13
     for command, expected in examples:
         done = subprocess.run(
             ["bash", "-ec", command], env=environment, capture_output=True, text=True, timeout=60, check=False

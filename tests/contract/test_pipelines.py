@@ -26,6 +26,7 @@ LOCKED: dict[str, Any] = {
     "mapping": {"title": {"type": "keyword"}},
     "settings": {"number_of_shards": 2},
     "adopt": True,
+    "impact": {"content.film_work": "SELECT id AS film_id FROM changed"},
     "tasks": PLAN["tasks"],
 }
 FREE: dict[str, Any] = {"batch_size": 7, "schedule_interval": "5m", "enabled": False, "description": "new"}

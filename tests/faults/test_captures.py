@@ -21,6 +21,7 @@ from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta.db import connect
 
 pytestmark = pytest.mark.faults
+NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,7 @@ def capturing_on(server: EmbeddedPostgres, kind: str) -> Iterator[Captured]:
         captured = Captured(Lab(conninfo, db, make_connections(conninfo)), kind)
         captured.lab.sql(SCHEMA)
         captured.install()
+        captured.follow()
         try:
             yield captured
         finally:
@@ -50,13 +52,13 @@ def capturing_on(server: EmbeddedPostgres, kind: str) -> Iterator[Captured]:
 @contextmanager
 def writing(captured: Captured) -> Iterator[None]:
     """An application that never stops, whatever happens to the server."""
-    stopping, numbers = Event(), itertools.count(1)
+    stopping = Event()
 
     def write() -> None:
         while not stopping.is_set():
             with suppress(psycopg.Error), psycopg.connect(captured.lab.conninfo) as conn:
                 while not stopping.is_set():
-                    number = next(numbers)
+                    number = next(NUMBERS)
                     conn.execute("INSERT INTO content.items (id, title) VALUES (%s, 'new')", [number])
                     conn.execute("UPDATE content.items SET price = id WHERE id = %s", [random.randint(1, number)])
                     conn.execute("DELETE FROM content.items WHERE id = %s", [random.randint(1, number * 3)])
@@ -114,6 +116,7 @@ def test_killed_at_every_point_and_the_server_crashed(server: EmbeddedPostgres, 
 def test_stopped_past_its_lease_another_goes_on_and_the_zombie_stores_nothing(kind: str) -> None:
     with capturing(kind, lease_seconds=1) as captured:
         captured.install()
+        captured.follow()
         for _ in range(max(1, ROUNDS // 20)):
             process = victim(captured, "after ack", 1_000_000)
             try:
@@ -141,6 +144,7 @@ def test_a_transaction_of_many_chunks_is_whole_or_not_there(kind: str) -> None:
     rows = 500_000 if ROUNDS else 25_000
     with capturing(kind) as captured:
         captured.install()
+        captured.follow()
         process = victim(captured, "before append", 2)  # in the middle of it
         captured.run(f"INSERT INTO content.keyed SELECT i, repeat('x', 20) FROM generate_series(1, {rows}) i")
         assert process.wait(60) == -signal.SIGKILL

@@ -13,6 +13,7 @@ from tests.capturing import Captured, capturing, capturing_from, own_server
 from tests.support import wait_for
 from vitrina.adapters.captures import log
 from vitrina.adapters.captures.engine import Pace
+from vitrina.adapters.captures.stream import Stream
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta.db import connect
 
@@ -202,6 +203,19 @@ def test_a_commit_that_nobody_can_see_yet_waits(wal: Captured) -> None:
         wal.conn.execute("SELECT pg_reload_conf()")
         writer.join()
     assert [c["new_image"]["id"] for c in wal.catch_up()] == ["1", "2"]
+
+
+def test_what_the_server_sends_again_is_skipped(wal: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no acknowledgement had ever reached it, and it did not listen to where we want to start."""
+    start = Stream.start
+    monkeypatch.setattr(Stream, "acknowledge", lambda *_: None)
+    monkeypatch.setattr(Stream, "start", lambda stream, slot, publication, _: start(stream, slot, publication, 0))
+    for number in (2, 3, 4):
+        wal.stop()
+        wal.start()
+        wal.run(f"INSERT INTO content.keyed VALUES ({number}, 'x')")
+        wal.catch_up()
+    assert [c["new_image"]["id"] for c in wal.changes("content.keyed")] == ["1", "2", "3", "4"]
 
 
 def test_the_position_moves_on_while_nothing_happens(wal: Captured) -> None:

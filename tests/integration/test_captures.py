@@ -136,13 +136,15 @@ def test_a_transaction_that_commits_late_comes_late(captured: Captured) -> None:
 
 
 def test_order_follows_what_waited_for_what(captured: Captured) -> None:
-    """The transaction that began first writes the row last."""
+    """The transaction that began first writes the row last; and both are read at once."""
     captured.run("INSERT INTO content.keyed VALUES (1, 'a'), (2, 'a')")
+    captured.stop()
     with psycopg.connect(captured.lab.conninfo) as first:
         first.execute("UPDATE content.keyed SET title = 'b' WHERE id = 2")
         captured.run("UPDATE content.keyed SET title = 'c' WHERE id = 1")
         first.execute("UPDATE content.keyed SET title = title || 'd' WHERE id = 1")
         first.commit()
+    captured.start()
     titles = [c["new_image"]["title"] for c in captured.catch_up() if c["op"] == "U"]
     assert titles == ["c", "b", "cd"]
 

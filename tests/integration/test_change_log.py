@@ -1,5 +1,6 @@
 """The log itself: one writer, segments that are dropped, slices for followers, the barrier."""
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,6 +127,21 @@ def test_a_zombie_in_the_middle_of_an_append_is_ended(store: Lab) -> None:
             copy.__exit__(None, None, None)
         conn.close()
     assert [row["xid"] for row in log.read_slice(store.db, "warehouse", 0, TABLES, 10)[0]] == [1, 3]
+
+
+def test_images_come_with_the_wanted_columns_alone(store: Lab) -> None:
+    images = ['{"id": "1", "film": null, "body": "x"}', '{"id": "2", "body": "x"}']
+    wide = json.dumps({f"c{n}": "v" for n in range(60)})
+    with claimed(store) as (_, log_writer):
+        changes = [*(change(1, "content.a", image) for image in images), change(1, "content.b", wide)]
+        log_writer.append(Chunk(changes, "0/20"))
+    wanted = {"content.a": ["film", "id"], "content.b": list(json.loads(wide))}
+    rows, _ = log.read_slice(store.db, "warehouse", 0, TABLES, 10, wanted)
+    found = [json.loads(row["new_image"]) for row in rows]
+    assert found[0] == {"id": "1", "film": None}
+    assert found[1] == {"id": "2", "body": "x"}, "an image that lacks a column is left as it is"
+    assert found[2] == json.loads(wide)
+    assert [row["old_image"] for row in rows] == [None] * 3
 
 
 def test_errors_are_kept_and_the_source_is_left_alone_for_longer_each_time(store: Lab) -> None:

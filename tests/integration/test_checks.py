@@ -48,3 +48,5 @@ def test_every_kind_of_difference_counts(search: Search) -> None:
     assert differences(search, pipeline) == 2
     search.lab.sql("DELETE FROM ugc.ratings WHERE film_id = %s", second)
     assert differences(search, pipeline) == 3
+    assert search.lab.run(pipeline, repair=True)["error"] is None
+    assert differences(search, pipeline) == 0

@@ -82,6 +82,20 @@ def test_an_answer_that_is_lost_after_it_was_applied_does_no_harm(search: Search
     assert [len(ids) for ids in proxy.sent] == [5, 5, 5]
 
 
+def test_a_delete_waits_until_what_was_sent_before_it_has_arrived(search: Search, proxy: Proxy) -> None:
+    """Sent again after it, to a server that forgot the delete, a document would rise from the dead."""
+    pipeline = search.add()
+    went(search, pipeline)
+    proxy.sent.clear()
+    proxy.kinds.clear()
+    [id_, *_] = search.documents()
+    search.lab.sql("DELETE FROM content.film_work WHERE id = %s", id_)
+    search.lab.sql("UPDATE content.film_work SET title = title || '!'")
+    proxy.rule = first(4, lambda proxy, request: (503, b'{"error": "busy"}'))
+    went(search, pipeline)
+    assert proxy.kinds == [*["index"] * 5, "delete"]
+
+
 @pytest.mark.parametrize("content", [b"<html>proxy</html>", b"[]", b'{"items": [{}, 7]}', b'{"took": 1', b"null", b""])
 def test_an_answer_that_is_no_answer_is_asked_for_again(search: Search, proxy: Proxy, content: bytes) -> None:
     proxy.rule = first(1, lambda proxy, request: (200, content))

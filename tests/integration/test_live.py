@@ -93,3 +93,19 @@ def test_an_index_is_live_too(lab: Lab, elastic: str, index_prefix: str) -> None
         assert run["rows_deleted"] == 4
         assert "comparing in full" not in live.events(pipeline)
         assert search.documents("cards") == search.wanted(pipeline)
+
+
+def test_an_impact_query_that_fails_means_a_comparison(lab: Lab) -> None:
+    select = """
+        SELECT f.id AS film_id, count(r.id) AS votes
+        FROM content.film_work f LEFT JOIN ugc.ratings r ON r.film_id = f.id AND r.rating > 0 AND 10 / r.rating > 0
+        GROUP BY f.id
+    """
+    impact = {"ugc.ratings": "SELECT c.film_id FROM changed c WHERE 10 / c.rating >= 0"}
+    with living(lab, "wal") as live:
+        pipeline = live.add(select, impact=impact)
+        live.follow(pipeline)
+        lab.sql("UPDATE ugc.ratings SET rating = 0 WHERE id = (SELECT id FROM ugc.ratings WHERE rating > 5 LIMIT 1)")
+        live.follow(pipeline)
+        assert "comparing in full" in live.events(pipeline)
+        live.assert_equal(pipeline)

@@ -95,6 +95,9 @@ REFUSED = {
     "SELECT id FROM content.film_work WHERE created < CURRENT_DATE": "reads the clock",
     "SELECT id FROM content.film_work WHERE created < 'today'": "'today' as a date or time",
     "SELECT id FROM content.film_work WHERE created < 'now'::text::timestamptz": "'now' as a date or time",
+    "SELECT id FROM content.film_work WHERE created < $x$ Tomorrow 04:00$x$": "'Tomorrow' as a date or time",
+    "SELECT id FROM content.film_work WHERE created < timestamptz 'now'": "'now' as a date or time",
+    "SELECT id FROM content.film_work WHERE creation_date = ANY ('{today}')": "'today' as a date or time",
     "SELECT id, random() AS r FROM content.film_work": "pg_catalog.random is VOLATILE",
     "SELECT id, content.threshold() AS t FROM content.film_work": "content.threshold is not IMMUTABLE",
     "WITH RECURSIVE n AS (SELECT 1 AS id UNION ALL SELECT id + 1 FROM n WHERE id < 5) SELECT id FROM n": "recursive",
@@ -120,7 +123,10 @@ def test_what_cannot_be_live_is_refused_with_the_reason_and_the_remedy(reader: P
 
 
 def test_words_of_the_clock_are_fine_as_texts(reader: PostgresReader) -> None:
-    assert view(reader, "SELECT id, 'now' AS word FROM content.film_work WHERE title <> 'today'").occurrences
+    assert view(reader, "SELECT id, 'now' AS word FROM content.film_work WHERE title <> 'é today'").occurrences
+    assert view(
+        reader, "SELECT id FROM content.film_work WHERE title LIKE '%now%' AND created > '2024-01-01'"
+    ).occurrences
 
 
 def test_a_key_that_the_query_does_not_give_is_refused(reader: PostgresReader) -> None:

@@ -68,7 +68,7 @@ def test_a_connection_string_that_cannot_be_read_is_not_shown(conninfo: str) -> 
 # ── rights ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 READ, WRITE = ("SELECT",), ("SELECT", "INSERT", "UPDATE", "DELETE")
-RUN_TIME = ("etl_state", "etl_leases", "etl_runs", "etl_run_events", "etl_runners", "etl_requests", "etl_shadow")
+RUN_TIME = ("etl_state", "etl_leases", "etl_runs", "etl_run_events", "etl_runners", "etl_requests", "etl_indexes")
 SETTLED = ("etl_pipelines", "etl_pipeline_tasks", "etl_config_versions", "alembic_version")
 CAPTURED = ("etl_captures", "etl_change_segments")
 RIGHTS: dict[tuple[str, str], tuple[str, ...]] = {
@@ -79,8 +79,8 @@ RIGHTS: dict[tuple[str, str], tuple[str, ...]] = {
         ("vitrina_api", table): WRITE for table in ("etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens")
     },
     ("vitrina_api", "etl_idempotency"): WRITE,
+    ("vitrina_api", "etl_sessions"): WRITE,
     ("vitrina_api", "etl_audit"): ("SELECT", "INSERT"),
-    ("vitrina_reader", "etl_shadow"): READ,
 }
 PRIVILEGES = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER")
 

@@ -41,7 +41,7 @@ LIKED = "SELECT user_id, film_id FROM ugc.likes"
 MODES = pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
 
 
-@pytest.fixture(params=["table", "index"])
+@pytest.fixture(params=["table", pytest.param("index", marks=pytest.mark.elasticsearch)])
 def sink(request: pytest.FixtureRequest, lab: Lab) -> Sink:
     """A lab with a mart of either kind."""
     return TableSink(lab) if request.param == "table" else IndexSink(request.getfixturevalue("search"))
@@ -231,8 +231,7 @@ def test_a_cursor_with_ties_goes_on_and_restarts(sink: Sink) -> None:
 
 def test_a_cursor_whose_position_is_not_the_key(sink: Sink) -> None:
     select = "SELECT id, title, at, 1000 - id AS back FROM content.item"
-    config: dict[str, Any] = {"mode": "incremental", "incremental_key": "at", "incremental_id_key": "back"}
-    pipeline = items(sink, source_query=select, **config)
+    pipeline = items(sink, source_query=select, **(CURSOR | {"incremental_id_key": "back"}))
     assert went(sink, pipeline) == (10, 0)
     add_items(sink.lab, 11, 14)
     assert went(sink, pipeline) == (4, 0)

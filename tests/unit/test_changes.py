@@ -6,8 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from vitrina.cli.changes import Changes, compare, text_diff
+from vitrina.cli.changes import Changes, compare
 from vitrina.client import ClientError
+from vitrina.control.services.plans import text_diff
 from vitrina.domain.pipeline import Pipeline
 from vitrina.files import Document
 

@@ -2,16 +2,21 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import yaml
 
 from vitrina.adapters.elastic.types import MAPPINGS
+from vitrina.adapters.planning import check_impact
+from vitrina.control.services.freshness import State
 from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.settings import Settings
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS, LIVE_CODE = ROOT / "docs", ROOT / "src" / "vitrina" / "sql" / "live"
 PAGE = (DOCS / "pipelines.md").read_text()
 SEARCH = (DOCS / "elasticsearch.md").read_text()
+LIVE = (DOCS / "live.md").read_text()
 
 
 def _first_cells(section: str, page: str = PAGE) -> set[str]:
@@ -51,3 +56,17 @@ def test_the_settings_for_elasticsearch_are_real() -> None:
 def test_the_example_of_an_index_is_a_pipeline() -> None:
     (example,) = re.findall(r"```yaml\n(.+?)```", SEARCH, flags=re.DOTALL)
     assert resolve(Pipeline.parse(yaml.safe_load(example))).target == "es:film_dim"
+
+
+def test_the_page_about_live_marts_has_every_state_and_rule() -> None:
+    assert _first_cells("How fresh it is", LIVE) == set(get_args(State))
+    rules = set(re.findall(r"^\| (R\d+) \|", LIVE, flags=re.MULTILINE))
+    named = {rule for file in LIVE_CODE.glob("*.py") for rule in re.findall(r"\bR\d+\b", file.read_text())}
+    assert rules == {f"R{number}" for number in range(1, 11)} >= named
+
+
+def test_the_example_of_a_live_mart_is_a_pipeline_and_its_impact_query_fits() -> None:
+    example, impact = re.findall(r"```yaml\n(.+?)```", LIVE, flags=re.DOTALL)
+    plan = resolve(Pipeline.parse(yaml.safe_load(example) | yaml.safe_load(impact)))
+    assert (plan.mode, plan.continuous) == ("live", True)
+    assert check_impact(plan, Settings()) == {"content.genre": plan.impact["content.genre"].strip()}

@@ -33,7 +33,9 @@ def test_defaults_are_left_out() -> None:
     assert set(yaml.safe_load(dumped(source_query="SELECT 1"))) == {"id", "name", "source_query", "target_table"}
 
 
-@pytest.mark.parametrize("pipeline", [*demo_pipelines(), *demo_pipelines("indexes")], ids=lambda p: str(p.name))
+@pytest.mark.parametrize(
+    "pipeline", [*demo_pipelines(), *demo_pipelines("live"), *demo_pipelines("indexes")], ids=lambda p: str(p.name)
+)
 def test_the_demo_round_trips(pipeline: Pipeline) -> None:
     assert Pipeline.parse(yaml.safe_load(dump_pipeline(pipeline.model_dump(mode="json")))) == pipeline
 

@@ -227,3 +227,11 @@ def test_a_long_report_is_not_taken_for_deep_nesting() -> None:
     columns = ", ".join(f"max(c{n}) FILTER (WHERE a{n} > {n} AND b{n} > {n}) AS x{n}" for n in range(1_000))
     joins = " ".join(f"JOIN ugc.t{n} ON t{n}.id = t.id" for n in range(40))
     check_select(f"SELECT {columns} FROM ugc.t {joins} WHERE " + " AND ".join(["t.a > 0"] * 1_000), ALLOWED)
+
+
+def test_a_relation_that_is_known_needs_no_schema_and_no_other_does() -> None:
+    assert check_select("SELECT id FROM changed;", ALLOWED, known=["changed"]) == "SELECT id FROM changed"
+    with pytest.raises(ConfigError, match="table changed has no schema"):
+        check_select("SELECT id FROM changed", ALLOWED)
+    with pytest.raises(ConfigError, match="table other has no schema"):
+        check_select("SELECT c.id FROM changed c, other", ALLOWED, known=["changed"])

@@ -20,6 +20,8 @@ def test_the_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
     kept = set(zipfile.ZipFile(wheel).namelist())
     files = (file for file in PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
     assert {f"vitrina/{file.relative_to(PACKAGE)}" for file in files} <= kept
+    console = {"templates/home.html", "static/console.css", "static/vendor/editor.js", "translations/ru.json"}
+    assert {f"vitrina/control/console/{name}" for name in console} <= kept
 
 
 @pytest.mark.parametrize("file", QUERIES, ids=lambda file: file.stem)

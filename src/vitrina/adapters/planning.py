@@ -1,6 +1,7 @@
 """From a configuration to a plan that may be executed: whoever wrote it, it is checked again here."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from uuid import UUID
 
 from vitrina.adapters.job import Job, Limits
@@ -15,6 +16,8 @@ from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection, fetch_all
 from vitrina.settings import Settings
 from vitrina.sql.guard import check_select
+from vitrina.sql.live import guardable
+from vitrina.sql.live.impact import CHANGED
 from vitrina.sql.rules import Finding
 from vitrina.sql.vet import vet_select
 
@@ -24,19 +27,49 @@ def check_plan(pipeline: Pipeline, settings: Settings, *, reads_only: bool = Fal
     plan = resolve(pipeline)
     if not reads_only:
         require_allowed_target(plan.target, settings.whitelist)
-    return plan.model_copy(update={"select": check_select(plan.select, settings.allowed_source_schemas)})
+    impact = check_impact(plan, settings)
+    return plan.model_copy(
+        update={"select": check_select(plan.select, settings.allowed_source_schemas), "impact": impact}
+    )
+
+
+def check_impact(plan: Plan, settings: Settings) -> dict[str, str]:
+    """The user's own impact queries by the guard's grammar: one SELECT each, which may also read `changed`."""
+    checked = dict(plan.impact)
+    for table, query in _impact(plan):
+        with _about_impact(table):
+            checked[table] = check_select(query, settings.allowed_source_schemas, known=[CHANGED])
+    return checked
 
 
 def vet_plan(reader: PostgresReader, plan: Plan, settings: Settings) -> Sequence[Finding]:
-    """A ConfigError if the query calls what it may not, as its own server resolves it; else the warnings."""
-    vetted = vet_select(
-        reader.conn,
-        reader.settings,
-        plan.select,
-        schemas=settings.allowed_source_schemas,
-        functions=settings.allowed_functions,
-    )
-    return vetted.warnings
+    """A ConfigError if a query calls what it may not, as its own server resolves it; else the warnings."""
+    schemas, functions = settings.allowed_source_schemas, settings.allowed_functions
+    vetted = vet_select(reader.conn, reader.settings, plan.select, schemas=schemas, functions=functions)
+    return [*vetted.warnings, *vet_impact(reader, plan, settings)]
+
+
+def vet_impact(reader: PostgresReader, plan: Plan, settings: Settings) -> Sequence[Finding]:
+    """The same for the user's own impact queries, with `changed` as a table of images."""
+    schemas, functions, found = settings.allowed_source_schemas, settings.allowed_functions, list[Finding]()
+    for table, query in _impact(plan):
+        with _about_impact(table):
+            alone = guardable(table, query)
+            found += vet_select(reader.conn, reader.settings, alone, schemas=schemas, functions=functions).warnings
+    return found
+
+
+def _impact(plan: Plan) -> list[tuple[str, str]]:
+    """Other modes never run them."""
+    return list(plan.impact.items()) if plan.mode == "live" else []
+
+
+@contextmanager
+def _about_impact(table: str) -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"impact of {table}: {error.message}", error.remedy) from error
 
 
 def make_job(

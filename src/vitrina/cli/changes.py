@@ -1,22 +1,20 @@
 """What has to change so that the store has what the files say. Computed here, once, for `plan` and `apply`."""
 
-import difflib
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
 from vitrina.client import ClientError
+from vitrina.control.services import plans
 from vitrina.control.services.pipelines import EDITABLE_WHILE_RUNNING, RUNNING
+from vitrina.control.services.plans import differences
 from vitrina.domain.errors import VitrinaError
-from vitrina.domain.pipeline import Pipeline, Plan, resolve
-from vitrina.files import Document, dump_yaml
+from vitrina.domain.pipeline import Pipeline
+from vitrina.files import Document
 
 Json = dict[str, Any]
-WOULD_RUN = re.compile("would (?:run: )?")
-CREATES, REBUILDS = ("CREATE TABLE", "create index"), "rebuild index"
-NOT_COMPARED = {"id", "source_type"}
+VERDICT = "a change in "
 
 
 @dataclass
@@ -44,8 +42,13 @@ class Change:
     @property
     def ddl(self) -> list[str]:
         """What the next run will do to the target's definition."""
-        said = (finding["message"] for finding in self.findings)
-        return [WOULD_RUN.sub("", message, count=1) for message in said if WOULD_RUN.match(message)]
+        return plans.ddl(finding["message"] for finding in self.findings)
+
+    @property
+    def verdicts(self) -> list[str]:
+        """What a change of each table means for a live mart."""
+        said = (finding["message"] for finding in self.findings if finding["level"] == "info")
+        return [message for message in said if message.startswith(VERDICT)]
 
     @property
     def follows(self) -> str:
@@ -54,16 +57,7 @@ class Change:
             return ""
         if self.wanted is None:
             return "its history goes; the mart stays as it is"
-        plan, before = _plan(self.wanted), _plan_of(self.stored)
-        if plan and any(statement.startswith(REBUILDS) for statement in self.ddl):
-            return f"a full load: the next run fills a new index, which then takes the place of {plan.target}"
-        if plan is None or (before and before.fingerprint == plan.fingerprint):
-            return ""
-        if any(statement.startswith(CREATES) for statement in self.ddl):
-            return f"a full load: the next run creates {plan.target} and loads it"
-        if plan.mode == "incremental":
-            return "a full load: there is no checkpoint for this query, so the next run reads all rows"
-        return f"a full comparison: the next run reads all rows, and writes where {plan.target} differs"
+        return plans.follows(self.wanted, self.stored["config"] if self.stored else None, self.ddl)
 
     @property
     def body(self) -> Json:
@@ -151,14 +145,6 @@ def parse_all(documents: Sequence[Document]) -> list[tuple[Document, Pipeline]]:
     return parsed
 
 
-def text_diff(old: Any, new: Any) -> list[str]:
-    """Line by line, for what has lines; a single line otherwise."""
-    if not _has_lines(old) and not _has_lines(new):
-        return [f"{_shown(old)} → {_shown(new)}"]
-    lines = difflib.unified_diff(_lines(old), _lines(new), lineterm="", n=2)
-    return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
-
-
 def target_of(pipeline: Pipeline) -> str | None:
     """Where it writes."""
     return (pipeline.tasks[-1].target_table if pipeline.tasks else None) or pipeline.target_table
@@ -193,7 +179,7 @@ def _change(document: Document, pipeline: Pipeline, row: Json | None) -> Change 
     if row is None:
         return Change("create", pipeline.name, pipeline, file=str(document.file))
     new = pipeline.model_copy(update={"id": UUID(row["id"])})
-    fields = dict(_differences(row["config"], pipeline.model_dump(mode="json")))
+    fields = dict(differences(row["config"], pipeline.model_dump(mode="json")))
     change = Change("update", row["name"], new, row, str(document.file), fields)
     if row["status"] in RUNNING and change.matters:
         locked = ", ".join(sorted(fields.keys() - EDITABLE_WHILE_RUNNING))
@@ -206,12 +192,6 @@ def _deletion(row: Json) -> Change:
     if row["status"] in RUNNING:
         change.refuse("status", f"it cannot be deleted while it is {row['status']}", "pause it first")
     return change
-
-
-def _differences(old: Json, new: Json) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    for name, value in new.items():
-        if name not in NOT_COMPARED and old.get(name) != value:
-            yield name, (old.get(name), value)
 
 
 def _in_order(deletes: list[Change], others: list[Change], stored: Sequence[Json]) -> list[Change]:
@@ -247,34 +227,3 @@ def _obstacles(change: Change, held: dict[tuple[str, str], str]) -> list[tuple[t
 
 def _claims(name: str, target: str | None) -> Iterable[tuple[str, str]]:
     return [("name", name)] + ([("target_table", target)] if target else [])
-
-
-def _plan(pipeline: Pipeline) -> Plan | None:
-    try:
-        return resolve(pipeline)
-    except VitrinaError:
-        return None
-
-
-def _plan_of(stored: Json | None) -> Plan | None:
-    try:
-        return resolve(Pipeline.parse(stored["config"])) if stored else None
-    except VitrinaError:
-        return None
-
-
-def _has_lines(value: Any) -> bool:
-    items = value if isinstance(value, list) else [value]
-    return any(item and isinstance(item, dict) for item in items) or (isinstance(value, str) and "\n" in value)
-
-
-def _lines(value: Any) -> list[str]:
-    if value is None or value == {}:
-        return []
-    return (value if isinstance(value, str) else dump_yaml(value)).splitlines()
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(map(str, value)) + "]"
-    return "(none)" if value in (None, "") else str(value)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from threading import Thread
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -15,10 +16,24 @@ from vitrina.adapters.connections import Connections
 from vitrina.adapters.elastic.client import Elastic
 from vitrina.checks import count_differences, count_different_documents
 from vitrina.cli.output import console, program, say, say_table
+from vitrina.control.services.freshness import freshness
 from vitrina.demo.data import load_cinema
+from vitrina.demo.following import (
+    LIVE,
+    LOOK_SECONDS,
+    PATIENCE_SECONDS,
+    TABLES,
+    capture_cinema,
+    choose_film,
+    looks_at,
+    new_rating,
+    renamed_genre,
+    wait_until,
+    watch,
+)
 from vitrina.demo.search import INDEXES, search_films
 from vitrina.domain.errors import FatalError, VitrinaError
-from vitrina.domain.pipeline import Pipeline, Plan, resolve
+from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
 from vitrina.domain.policy import is_index
 from vitrina.elastic import embedded_elasticsearch
 from vitrina.files import demo_pipelines
@@ -49,11 +64,15 @@ def demo(
         _prepare(conn, warehouse, settings, films, ratings)
         found = _find_search(settings) if search else None
         connections = bootstrap.connections(warehouse, found or settings)
-        pipelines = demo_pipelines() + (demo_pipelines("indexes") if found else [])
+        live = _capture(conn, connections)
+        pipelines = _pipelines(live=live, search=found is not None)
         _store(conn, pipelines)
+        before = _request(conn, pipelines)
         with _runner(connections):
-            runs = _run_all(conn, pipelines)
-        equal = _show(connections, pipelines, runs)
+            runs = _run_all(conn, pipelines, before)
+            equal = _show(connections, pipelines, runs)
+            if live and equal:
+                equal = _show_live(conn, connections, pipelines)
         _show_sample(conn)
         if found and equal:
             _show_search(found)
@@ -103,6 +122,26 @@ def _prepare(conn: Connection, warehouse: bootstrap.Warehouse, settings: Setting
     bootstrap.set_up(warehouse, settings)
 
 
+def _capture(conn: Connection, connections: Connections) -> bool:
+    """Whether marts can be live; what is missing in a line, if not."""
+    try:
+        with connect(connections.resolve_capture(WAREHOUSE), "demo") as captor:
+            role = captor.execute("SELECT current_user::text AS role").fetchone()
+        assert role is not None
+        kind = capture_cinema(conn, role["role"])
+    except VitrinaError as error:
+        say("without live marts: " + " ".join(str(error).split()))
+        return False
+    say(f"the changes of {len(TABLES)} tables are captured, by {kind}")
+    return True
+
+
+def _pipelines(*, live: bool, search: bool) -> list[Pipeline]:
+    found = demo_pipelines() + (demo_pipelines("live") if live else [])
+    indexes = demo_pipelines("indexes") if search else []
+    return found + [p if live else p.model_copy(update={"mode": "full"}) for p in indexes]
+
+
 def _store(conn: Connection, pipelines: list[Pipeline]) -> None:
     known = {stored.id for stored in PipelineRepo(conn).all()}
     for pipeline in pipelines:
@@ -122,11 +161,16 @@ def _runner(connections: Connections) -> Iterator[None]:
         thread.join()
 
 
-def _run_all(conn: Connection, pipelines: list[Pipeline]) -> dict[str, dict[str, Any]]:
-    repo, out = PipelineRepo(conn), console()
+def _request(conn: Connection, pipelines: list[Pipeline]) -> dict[str, int | None]:
+    """Ask for a run of each; the run that each had before."""
     before = {p.name: _last_run(conn, p).get("id") for p in pipelines}
     for pipeline in pipelines:
-        repo.request_run(pipeline.id)
+        PipelineRepo(conn).request_run(pipeline.id)
+    return before
+
+
+def _run_all(conn: Connection, pipelines: list[Pipeline], before: dict[str, int | None]) -> dict[str, dict[str, Any]]:
+    repo, out = PipelineRepo(conn), console()
     columns = (TextColumn("{task.description}"), BarColumn(24), TextColumn("{task.fields[said]}"), TimeElapsedColumn())
     with Progress(*columns, console=out, disable=not out.is_terminal) as bars:
         tasks = {p.name: bars.add_task(p.name, total=None, said="waiting") for p in pipelines}
@@ -186,6 +230,39 @@ def _differences(connections: Connections, plan: Plan) -> int:
             return count_differences(reader, plan)
         with closing(Elastic(connections.settings)) as elastic:
             return count_different_documents(reader, plan, elastic)
+
+
+def _show_live(conn: Connection, connections: Connections, pipelines: list[Pipeline]) -> bool:
+    """Two small changes of the source, each watched until the live marts have it; whether they are equal after it."""
+    film = choose_film(conn)
+    stored = [PipelineRepo(conn).get(p.id) for p in pipelines if p.target_table in LIVE]
+    stored = [p for p in stored if p.config["mode"] == "live"]
+    live = {str(p.target): p.id for p in stored}
+    plans = {str(p.target): resolve(Pipeline.parse(p.config)) for p in stored}
+    if film is None or not live:
+        return True
+    named = f"genre {film.genre} is renamed, which {film.films:,} films carry"
+    say(f"\nlive: {film.title} gets a new rating; then {named}\n")
+    rows = []
+    with looks_at(conn, connections.settings, live) as (genres, ratings):
+        for change, looks in ((new_rating, ratings), (renamed_genre, genres)):
+            with change(conn, film) as make:
+                arrived = watch(make, film.id, looks)
+            wait_until(looks, film.id, [arrival.before for arrival in arrived])
+            rows += [[a.mart, a.before, a.after, round(a.milliseconds)] for a in arrived]
+    say_table(["mart", "before", "after", "ms"], rows, ("ms",))
+    say("\nms: from the commit to the mart; the first change may have to wake the pipeline. Both are undone by now.")
+    _await_following(conn, live)
+    return not any(_differences(connections, plan) for plan in plans.values())
+
+
+def _await_following(conn: Connection, live: dict[str, UUID]) -> None:
+    """The film that was looked at may be the first of many; and what an index confirms late would be sent again."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while late := [f.state for f in freshness(conn, list(live.values())).values() if f.state != "following"]:
+        if time.monotonic() > deadline:
+            raise FatalError(f"live marts do not follow: {', '.join(late)}", "run it again with --verbose")
+        time.sleep(LOOK_SECONDS)
 
 
 def _show_sample(conn: Connection) -> None:

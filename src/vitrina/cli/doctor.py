@@ -3,9 +3,9 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Literal
 
 import typer
@@ -16,6 +16,7 @@ from vitrina import __version__, bootstrap
 from vitrina.adapters.connections import Connections
 from vitrina.adapters.elastic.client import Elastic
 from vitrina.adapters.transformers import load_transforms
+from vitrina.cli.checking import Check, Checks, captures
 from vitrina.cli.output import STYLES, Format, Output, say_beside, say_json
 from vitrina.cli.processes import Background
 from vitrina.client import Client, ClientError, find_token, find_url, is_alive
@@ -33,19 +34,6 @@ VERSIONS = range(15, 19)
 SEARCH_VERSIONS = ("8", "9")
 UP = "vitrina up"
 UP_SEARCH = "vitrina up --search (after vitrina down, if the stack runs)"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One line."""
-
-    level: Literal["ok", "warn", "fail"]
-    about: str
-    message: str
-    remedy: str = ""
-
-
-Checks = Iterator[Check]
 
 
 def doctor(output: Output = Format.text) -> None:
@@ -155,6 +143,7 @@ def _database(warehouse: bootstrap.Warehouse, settings: Settings) -> Checks:
             return
         yield Check("ok", "meta-store", "up to date")
         separated = _roles_exist(owner)
+        yield from captures(owner, bootstrap.connections(warehouse, settings))
     yield from _roles(warehouse, settings, separated)
     yield from _as_roles(bootstrap.connections(warehouse, settings), settings)
     for name, url in settings.sources.items():

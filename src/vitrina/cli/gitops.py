@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from vitrina.cli.changes import Change, Changes, compare, parse_all, text_diff
+from vitrina.cli.changes import Change, Changes, compare, parse_all
 from vitrina.cli.output import (
     Format,
     Output,
@@ -21,6 +21,7 @@ from vitrina.cli.output import (
     say_json,
 )
 from vitrina.client import Client, ClientError, pipeline_path
+from vitrina.control.services.plans import text_diff
 from vitrina.domain.errors import VitrinaError
 from vitrina.files import SUFFIXES, Document, dump_pipeline, pipeline_schema, read_documents
 
@@ -187,9 +188,10 @@ def _apply_one(client: Client, change: Change) -> None:
 
 
 def _say_next(changes: Changes) -> None:
-    """A new pipeline without a schedule waits for a word."""
+    """A new pipeline without a schedule waits for a word; a live one follows by itself."""
     new = [change.wanted for change in changes.changes if change.action == "create" and change.wanted]
-    idle = [pipeline.name for pipeline in new if pipeline.enabled and not pipeline.schedule_interval]
+    waiting = [pipeline for pipeline in new if pipeline.enabled and not pipeline.schedule_interval]
+    idle = [pipeline.name for pipeline in waiting if pipeline.mode != "live"]
     if idle:
         say(f"next: vitrina run {shlex.quote(idle[0])} --wait")
 
@@ -219,6 +221,7 @@ def _details(change: Change) -> list[Text | str]:
         diff = text_diff(old, new)
         lines += [f"    {name}: {diff[0]}"] if len(diff) == 1 else [f"    {name}:", *map(_coloured, diff)]
     lines += [Text.assemble("    ", ("ddl ", "bold"), statement) for statement in change.ddl]
+    lines += [Text.assemble("    ", ("live ", "bold"), verdict) for verdict in change.verdicts]
     if change.follows:
         lines.append(Text.assemble("    ", ("then ", "bold"), change.follows))
     return lines

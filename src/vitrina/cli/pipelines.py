@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from vitrina.cli.freshness import fresh, live_fields
 from vitrina.cli.output import (
     Format,
     Output,
@@ -40,7 +41,7 @@ def list_(
     if output is Format.json:
         say_json(found)
     elif found:
-        columns = ["name", "status", "mode", "schedule", "next", "target"]
+        columns = ["name", "status", "mode", "schedule", "next", "live", "target"]
         say_table(columns, [_listed(row) for row in found])
     else:
         say("no pipelines" + (" match" if status or name or enabled is not None else "; add one with: vitrina apply"))
@@ -58,7 +59,7 @@ def get(which: Which, output: Output = Format.text) -> None:
 
 
 def status(which: Which, output: Output = Format.text) -> None:
-    """Show where a pipeline stands, and its last run."""
+    """Show where a pipeline stands, its last run, and how fresh a live mart is."""
     with open_client() as client:
         row = client.get(pipeline_path(which, "status"))
     if output is Format.json:
@@ -66,11 +67,12 @@ def status(which: Which, output: Output = Format.text) -> None:
         return
     run = row["last_run"]
     fields = {"pipeline": row["name"], "status": _status(row), "version": row["version"], "next": when(row["due_at"])}
-    say_fields({name: value or None for name, value in fields.items()} | (_run_fields(run) if run else {}))
+    live = live_fields(row["live"])
+    say_fields({name: value or None for name, value in fields.items()} | live | (_run_fields(run) if run else {}))
 
 
 def state(which: Which, output: Output = Format.text) -> None:
-    """Show a pipeline's checkpoint, and for incremental the safe horizon and who holds it."""
+    """Show a pipeline's checkpoint; for incremental the safe horizon, for live how fresh the mart is."""
     with open_client() as client:
         row = client.get(pipeline_path(which, "state"))
     if output is Format.json:
@@ -87,6 +89,7 @@ def state(which: Which, output: Output = Format.text) -> None:
             "changed": when(row["updated_at"]),
         }
         | _horizon(row["horizon"])
+        | live_fields(row["live"])
     )
 
 
@@ -199,14 +202,9 @@ def _status(row: dict[str, Any]) -> str:
 
 def _listed(row: dict[str, Any]) -> list[Any]:
     config = row["config"]
-    return [
-        row["name"],
-        _status(row),
-        config["mode"],
-        config["schedule_interval"] or "on request",
-        when(row["due_at"]),
-        row["target"],
-    ]
+    unscheduled = "continuously" if config["mode"] == "live" else "on request"
+    schedule = config["schedule_interval"] or unscheduled
+    return [row["name"], _status(row), config["mode"], schedule, when(row["due_at"]), fresh(row["live"]), row["target"]]
 
 
 def _run(run: dict[str, Any]) -> list[Any]:

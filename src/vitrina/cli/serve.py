@@ -16,6 +16,7 @@ from vitrina.meta.db import connect
 from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.settings import Settings
 
+STREAM_SECONDS = 2
 token = typer.Typer(help="Tokens for the API: created, listed, revoked.", no_args_is_help=True)
 
 
@@ -49,7 +50,8 @@ def serve(
     app = create_app(bootstrap.control_plane(warehouse, settings))
     number = settings.port if port is None else port
     _require_free(address, number)
-    uvicorn.run(app, host=address, port=number, log_level=logging.WARNING)
+    # Streams have no end of their own: they are cut a moment after SIGTERM.
+    uvicorn.run(app, host=address, port=number, log_level=logging.WARNING, timeout_graceful_shutdown=STREAM_SECONDS)
 
 
 @token.command("create")

@@ -24,6 +24,7 @@ from vitrina.log import configure_logging
 from vitrina.meta import roles as meta_roles
 from vitrina.meta.db import connect
 from vitrina.meta.repos.pipelines import PipelineRepo
+from vitrina.meta.repos.sessions import SessionRepo
 from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
@@ -60,7 +61,8 @@ def roles() -> None:
         for variable, role in SIGN_INS.items():
             password = secrets.token_urlsafe(24)
             meta_roles.set_password(conn, role, password)
-            conninfo = make_conninfo(warehouse.owner, user=role, password=password)
+            owner = warehouse.direct if role == meta_roles.CAPTURE else warehouse.owner  # no pooler passes a WAL stream
+            conninfo = make_conninfo(owner, user=role, password=password)
             typer.echo(f"{variable}='{conninfo}'")
 
 
@@ -110,6 +112,7 @@ def up(
         Background(settings.home, f"runner-{number}").start("runner")
     _say_search(settings)
     say(f"up: {address}/docs, the token is in {settings.home / 'token'}")
+    say(f"console, signed in once with this link, within a quarter of an hour: {_link(warehouse, settings, address)}")
     say("next: " + ", ".join(f"{program()} {command}" for command in ("list", "logs", "psql", "down")))
 
 
@@ -224,6 +227,13 @@ def _ensure_token(warehouse: bootstrap.Warehouse, settings: Settings) -> None:
         settings.home.mkdir(parents=True, exist_ok=True)
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as handle:
             handle.write(tokens.create(name, "admin"))
+
+
+def _link(warehouse: bootstrap.Warehouse, settings: Settings, address: str) -> str:
+    """What is after the # stays in the browser: no log and no proxy sees it."""
+    with connect(warehouse.owner, "token") as conn:
+        secret = SessionRepo(conn).link((settings.home / "token").read_text().strip())
+    return f"{address}/console/sign-in#{secret}"
 
 
 def _start_api(settings: Settings, port: int | None) -> str:

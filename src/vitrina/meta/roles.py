@@ -28,7 +28,7 @@ RUN_TIME = [
     "etl_indexes",
 ]
 SETTLED = ["etl_pipelines", "etl_pipeline_tasks", "etl_config_versions"]
-MANAGED = ["etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens", "etl_idempotency"]
+MANAGED = ["etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens", "etl_sessions", "etl_idempotency"]
 
 
 @dataclass(frozen=True)

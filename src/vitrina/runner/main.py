@@ -9,12 +9,14 @@ from threading import Event, Thread
 from uuid import UUID
 
 import structlog
+from psycopg.types.json import Jsonb
 
 from vitrina.adapters.connections import Connections
+from vitrina.adapters.elastic.health import look_at_elasticsearch
 from vitrina.adapters.elastic.tidying import tidy_indexes
 from vitrina.adapters.transformers import load_transforms
 from vitrina.domain.errors import ConfigError, DatabaseLost, VitrinaError
-from vitrina.meta.db import Connection, translated
+from vitrina.meta.db import Connection, queries, translated
 from vitrina.meta.migrate import is_current
 from vitrina.runner.capturing import CaptureDesk
 from vitrina.runner.dispatcher import PipelineDispatcher
@@ -25,7 +27,9 @@ from vitrina.runner.requests import LANES, RequestDesk
 
 log = structlog.get_logger()
 WAKE = "vitrina_wake"
+RUNNERS = queries("runners")
 TIDY_EVERY = 300  # ticks
+LOOK_EVERY = 8
 
 
 @dataclass
@@ -115,11 +119,18 @@ class Runner:
                 if ticks % TIDY_EVERY == 0:
                     manager.tidy()
                     tidy_indexes(conn, self.settings)
+                if ticks % LOOK_EVERY == 1:
+                    self._look_at_sinks(conn)
                 ticks += 1
                 manager.tick()
                 for wake in self._wakes:
                     wake.set()
                 self._wait_for_wake(listener, manager)
+
+    def _look_at_sinks(self, conn: Connection) -> None:
+        """The control plane talks to no sink: it shows what a runner has seen."""
+        params = {"sinks": Jsonb(look_at_elasticsearch(self.settings)), "id": self.identity.id}
+        conn.execute(RUNNERS["tell_sinks"], params)
 
     def _wait_for_wake(self, listener: Connection, manager: PipelineManager) -> None:
         """Until something is asked for or the poll interval is over; in short waits, so that a signal is noticed.

@@ -21,10 +21,13 @@ OPENING, CLOSING, COMMA = (40, 91), (41, 93), 44  # tokens that are one characte
 WRITES = {"InsertStmt": "INSERT", "UpdateStmt": "UPDATE", "DeleteStmt": "DELETE", "MergeStmt": "MERGE"}
 
 
-def check_select(text: str, allowed_schemas: Iterable[str]) -> str:
-    """The statement without what surrounds it, or a ConfigError that says what is wrong and where."""
+def check_select(text: str, allowed_schemas: Iterable[str], known: Iterable[str] = ()) -> str:
+    """The statement without what surrounds it, or a ConfigError that says what is wrong and where.
+
+    `known` are relations that it may name without a schema, as if a WITH around it gave them.
+    """
     raw = _parse(text)
-    problems = list(_problems(raw.stmt, set(allowed_schemas)))
+    problems = list(_problems(raw.stmt, set(allowed_schemas), frozenset(known)))
     if problems:
         raise ConfigError("the query is refused: " + "; ".join(dict.fromkeys(problems)))
     encoded = text.encode()
@@ -87,8 +90,8 @@ class _Level:
             self.item += 1
 
 
-def _problems(tree: Any, allowed: set[str]) -> Iterator[str]:
-    for node, ctes in _walk(tree.select_stmt, frozenset()):
+def _problems(tree: Any, allowed: set[str], known: frozenset[str]) -> Iterator[str]:
+    for node, ctes in _walk(tree.select_stmt, known):
         kind = _kind(node)
         if kind in WRITES:
             yield f"{WRITES[kind]} inside a SELECT"

@@ -16,7 +16,7 @@ R   the relation was rewritten, altered, re-created or dropped; partitions came 
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,7 @@ from vitrina.meta.repos.captures import Capture
 SQL = queries("captures")
 SOURCE = queries("capture_source")
 CHANNEL = "vitrina_changes"
+MOST_COLUMNS = 40  # that an image is cut down to: a function takes 100 arguments
 
 
 class Behind(RetryableError):
@@ -70,20 +71,27 @@ def tip(conn: Connection, source: str) -> Tip:
 
 
 def read_slice(
-    conn: Connection, source: str, after_id: int, relations: Sequence[str], limit: int
+    conn: Connection,
+    source: str,
+    after_id: int,
+    relations: Sequence[str],
+    limit: int,
+    columns: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[list[DictRow], int]:
     """Changes of these relations after an id, and the id up to which they have been read.
 
     At most `limit` rows, ending where a transaction does unless one alone is larger. Each row has source, id, xid, lsn,
     committed_at, relation, op, old_image, new_image; the images as JSON text, which Python's numbers would not survive.
-    Behind if changes after that id are gone.
+    With `columns`, an image that has all those of its relation comes without others. Behind if changes after that id
+    are gone.
     """
     end = tip(conn, source)
+    images = _images(columns or {})
     if after_id < end.log_start - 1:
         raise Behind(f"the changes of {source!r} after {after_id:,} are gone", "compare in full")
     rows: list[DictRow] = []
     for segment in fetch_all(conn, SQL["segments_after"], {"source": source, "after_id": after_id}):
-        rows += _read(conn, source, segment["name"], (after_id, end.last_id), relations, limit + 1 - len(rows))
+        rows += _read(conn, source, segment["name"], (after_id, end.last_id), relations, limit + 1 - len(rows), images)
         if len(rows) > limit:
             return _cut(rows)
     return rows, end.last_id
@@ -134,15 +142,20 @@ def barrier(
 
 
 def _read(
-    conn: Connection, source: str, segment: str, between: tuple[int, int], relations: Sequence[str], limit: int
+    conn: Connection,
+    source: str,
+    segment: str,
+    between: tuple[int, int],
+    relations: Sequence[str],
+    limit: int,
+    images: sql.Composable,
 ) -> list[DictRow]:
     query = sql.SQL(
         """
-        SELECT %(source)s::text AS source, id, xid::text::bigint AS xid, lsn::text, committed_at, relation, op,
-               old_image::text, new_image::text
+        SELECT %(source)s::text AS source, id, xid::text::bigint AS xid, lsn::text, committed_at, relation, op, {}
         FROM {} WHERE id > %(after)s AND id <= %(last)s AND relation = ANY (%(relations)s) ORDER BY id LIMIT %(limit)s
         """
-    ).format(sql.Identifier(SCHEMA, segment))
+    ).format(images, sql.Identifier(SCHEMA, segment))
     params = {"source": source, "after": between[0], "last": between[1], "relations": list(relations), "limit": limit}
     try:
         with translated(), conn.transaction():
@@ -151,6 +164,23 @@ def _read(
         if isinstance(error.__cause__, errors.UndefinedTable):  # dropped since it was listed
             raise Behind(f"the changes of {source!r} after {between[0]:,} are gone", "compare in full") from error
         raise
+
+
+def _images(columns: Mapping[str, Sequence[str]]) -> sql.Composed:
+    """Both images as text, with no more than is wanted of them; one that lacks a column is left as it is."""
+    return sql.SQL(", ").join(_image(sql.Identifier(name), columns) for name in ("old_image", "new_image"))
+
+
+def _image(image: sql.Identifier, columns: Mapping[str, Sequence[str]]) -> sql.Composed:
+    text = "WHEN relation = {} AND {} ?& {}::text[] THEN jsonb_build_object({})"
+    cases = []
+    for relation, names in columns.items():
+        if len(names) > MOST_COLUMNS:
+            continue
+        pairs = sql.SQL(", ").join(sql.SQL("{0}::text, {1} -> {0}").format(sql.Literal(n), image) for n in names)
+        cases.append(sql.SQL(text).format(sql.Literal(relation), image, sql.Literal(list(names)), pairs))
+    chosen = sql.SQL("CASE {} ELSE {} END").format(sql.SQL(" ").join(cases), image) if cases else image
+    return sql.SQL("({})::text AS {}").format(chosen, image)
 
 
 def _cut(rows: list[DictRow]) -> tuple[list[DictRow], int]:

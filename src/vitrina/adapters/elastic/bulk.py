@@ -75,8 +75,9 @@ class BulkSender:
         if answer.status >= 300:
             return self._refused(shipment, answer)
         results = _results(answer)
-        if len(results) != shipment.count:
-            return shipment, f"an answer for {len(results):,} of {shipment.count:,} documents"
+        answered = answer.body.get("taken", len(results)) if isinstance(answer.body, dict) else 0
+        if answered != shipment.count:
+            return shipment, f"an answer for {answered:,} of {shipment.count:,} documents"
         failed = [(n, result) for n, result in enumerate(results) if _has_failed(result)]
         if not failed:
             return Shipment(b"", 0), ""

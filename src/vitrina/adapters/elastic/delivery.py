@@ -6,9 +6,10 @@ A step is confirmed in the transaction of a later one. What is not confirmed whe
 doubt, and the next run sends or deletes each of those documents again.
 """
 
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -33,13 +34,27 @@ from vitrina.meta.repos.indexes import IndexRepo
 from vitrina.settings import Settings
 
 
-@dataclass(frozen=True)
+@dataclass
 class Parcel:
     """One step's shipment: what is true once it has arrived."""
 
     version: int
     counts: Counts
     position: dict[str, Any] | None
+    made_at: float = field(default_factory=time.monotonic)
+    took: float = 0.0  # seconds until it had arrived
+
+    def arrive(self, _: object) -> None:
+        """It has."""
+        self.took = time.monotonic() - self.made_at
+
+    @property
+    def reached(self) -> dict[str, Any] | None:
+        """The position; what a live mart says of its lag includes the way to the index."""
+        live = (self.position or {}).get("live")
+        if self.position is None or not live or "lag_ms" not in live:
+            return self.position
+        return self.position | {"live": live | {"lag_ms": round(live["lag_ms"] + self.took * 1000, 1)}}
 
 
 class Delivery(Mode):
@@ -154,14 +169,14 @@ class Delivery(Mode):
             return
         if parcel.counts.deleted:
             senders.drain()
-        senders.submit(self.writer.take_outbox(), parcel)
+        senders.submit(self.writer.take_outbox(), parcel).add_done_callback(parcel.arrive)
 
     def _confirm(self, conn: Connection, parcels: list[Parcel]) -> Counts:
         """While older documents are in doubt no version is confirmed: theirs are below it, and would be forgotten."""
         total = NOTHING
         for parcel in parcels:
             total += parcel.counts
-            self.position = parcel.position
+            self.position = parcel.reached
             self.confirmed = self.confirmed if self.settling else parcel.version
         if total.deleted and not self.settling:
             execute(conn, self._statements(conn).bury(), [self.confirmed])

@@ -28,9 +28,11 @@ class Senders(Generic[T]):
         self._pool = ThreadPoolExecutor(threads, "sender")
         self._on_their_way: deque[Sent[T]] = deque()
 
-    def submit(self, shipment: Shipment | None, label: T) -> None:
+    def submit(self, shipment: Shipment | None, label: T) -> "Future[None]":
         """Send it when a thread is free; nothing arrives as soon as all before it have."""
-        self._on_their_way.append(Sent(self._pool.submit(self._send, shipment) if shipment else _nothing(), label))
+        future = self._pool.submit(self._send, shipment) if shipment else _nothing()
+        self._on_their_way.append(Sent(future, label))
+        return future
 
     def arrived(self) -> list[T]:
         """Those that have arrived, with all before them; an error of one is raised here."""

@@ -1,7 +1,7 @@
 """What a follower sees of the change log: slices of changes, and when there are more."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,7 +45,8 @@ class Slice:
     def images(self, relation: str) -> sql.Composed:
         """Old and new rows of a relation, as what can stand after FROM."""
         changes = self.relations[relation]
-        texts = [image for change in changes for image in (change["old_image"], change["new_image"]) if image]
+        images = (image for change in changes for image in (change["old_image"], change["new_image"]))
+        texts = dict.fromkeys(image for image in images if image)  # old and new often say the same of what matters
         rows = sql.Literal(f"[{','.join(texts)}]")
         table = sql.Identifier(*relation.split(".", 1))
         # With a limit, for the planner: it takes a function for 100 rows, and would read whole tables for them.
@@ -86,10 +87,10 @@ class Feed:
             raise ConfigError(f"the changes of source {self.source!r} are not captured", remedy)
         return found
 
-    def read(self, after_id: int, relations: Sequence[str], limit: int) -> Slice | None:
-        """The next changes of these relations; None if the log no longer had all of them while it was read."""
+    def read(self, after_id: int, columns: Mapping[str, Sequence[str]], limit: int) -> Slice | None:
+        """The next changes of these relations, with the columns that matter; None if the log no longer has them all."""
         try:
-            found = Slice(*log.read_slice(self.conn, self.source, after_id, relations, limit))
+            found = Slice(*log.read_slice(self.conn, self.source, after_id, list(columns), limit, columns))
         except log.Behind:
             return None
         return found if self.tip().log_start - 1 <= after_id else None

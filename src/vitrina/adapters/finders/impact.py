@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 
 from psycopg import sql
@@ -47,6 +48,14 @@ class Impact:
     def tables(self) -> tuple[str, ...]:
         """That have to be captured."""
         return self.view.tables
+
+    @cached_property
+    def columns(self) -> dict[str, list[str]]:
+        """Of each table, those that decide which keys a change touches: nothing else of an image is looked at."""
+        found: dict[str, set[str]] = {table: set() for table in self.tables}
+        for occurrence in self.view.occurrences:
+            found[occurrence.table] |= set(occurrence.columns)
+        return {table: sorted(names) for table, names in found.items()}
 
     def why_everything(self, found: Slice) -> str:
         """Why a slice may touch any key; empty when it touches those that can be told."""
@@ -149,11 +158,21 @@ class Impact:
 
 def as_captured(occurrence: Occurrence, known: Sequence[str]) -> Occurrence:
     """The verdict, given the columns whose old values the source tells."""
-    untold = sorted(set(occurrence.columns) - set(known))
-    if occurrence.verdict == "everything" or not untold:
+    why = untold(occurrence, known)
+    if not why:
         return occurrence
-    reason = (
-        f"a change in {occurrence.table} refreshes everything: the old value of {', '.join(untold)} is not told; "
-        f"ALTER TABLE {occurrence.table} REPLICA IDENTITY FULL mends that"
-    )
+    reason = f"{why}; {remedy(occurrence.table)} mends that"
     return replace(occurrence, verdict="everything", reason=reason, key=(), columns=())
+
+
+def untold(occurrence: Occurrence, known: Sequence[str]) -> str:
+    """Why a change has to refresh everything though its keys could be found; empty when it has not."""
+    missing = sorted(set(occurrence.columns) - set(known))
+    if occurrence.verdict == "everything" or not missing:
+        return ""
+    return f"a change in {occurrence.table} refreshes everything: the old value of {', '.join(missing)} is not told"
+
+
+def remedy(table: str) -> str:
+    """What lets the WAL tell old rows whole."""
+    return f"ALTER TABLE {table} REPLICA IDENTITY FULL"

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from vitrina.adapters.captures import log
 from vitrina.adapters.connections import Connections
@@ -31,6 +31,10 @@ LINGER_SECONDS = 2.0  # how long a follower waits for more before it gives its s
 BURST_SECONDS = 600.0  # and how long it stays when there is always more
 PATIENCE_SECONDS = 1.0  # or when others wait for a slot
 COMPARISONS = 10.0  # between two comparisons there is at least this many times the length of one, in seconds
+
+
+Keys: TypeAlias = tuple[list[str | None], int]
+"""Arrays, one a key column, and how many keys; more than a transaction takes means that they are not in the arrays."""
 
 
 class LiveMode(Mode):
@@ -135,15 +139,15 @@ class LiveMode(Mode):
         slices, applied, busy_at = 0, 0, time.monotonic()
         while True:
             tip = self.feed.tip()
-            found = None if self._why_lost(tip) else self.feed.read(self.position["id"], self.impact.tables, SLICE)
+            found = None if self._why_lost(tip) else self.feed.read(self.position["id"], self.impact.columns, SLICE)
             if found is None:
                 break  # the next run compares
             if found.changes:
-                why = self.impact.why_everything(found)
+                keys, why = self._keys_of(found)
                 if why and not self._may_compare():
                     self.position["not_before"] = self.position["compare_after"]
                     break
-                yield from self._refresh(found, why) if why else self._apply(found)
+                yield from self._refresh(found, why) if why else self._apply(found, keys)
                 slices, applied, busy_at = slices + 1, applied + len(found.changes), time.monotonic()
             elif found.last_id > self.position["id"]:
                 self.position["id"] = found.last_id
@@ -190,9 +194,22 @@ class LiveMode(Mode):
         self._understand()
         yield from self._go_live(why)
 
-    def _apply(self, found: Slice) -> Iterator[Step]:
+    def _keys_of(self, found: Slice) -> tuple[Keys, str]:
+        """The keys that a slice touches, as far as they are few; or why it may touch any.
+
+        An impact query also reads rows that the query itself leaves out, and may fail on one of them.
+        """
+        why = self.impact.why_everything(found)
+        if why:
+            return ([], 0), why
+        try:
+            return self.impact.few_keys(found, self.job.rows_at_once), ""
+        except ConfigError as error:
+            return ([], 0), f"the keys of a change cannot be told: {error.message}"
+
+    def _apply(self, found: Slice, keys: Keys) -> Iterator[Step]:
         """The keys that a slice touches, converged; the position moves with the last of them."""
-        args, count = self.impact.few_keys(found, self.job.rows_at_once)
+        args, count = keys
         if count <= self.job.rows_at_once:
             yield partial(self._converge, found, args, count)
             return

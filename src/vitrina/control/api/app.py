@@ -16,6 +16,7 @@ from vitrina.control.api.auth import authorise
 from vitrina.control.api.errors import add_error_handlers
 from vitrina.control.api.limits import LimitBody
 from vitrina.control.api.openapi import PROBLEMS, describe
+from vitrina.control.console.app import create_console
 from vitrina.control.plane import ControlPlane
 
 STATIC = Path(str(files("vitrina") / "control" / "static"))
@@ -40,6 +41,7 @@ def create_app(plane: ControlPlane) -> FastAPI:
     api.include_router(system.router)
     app.include_router(api)
     app.include_router(system.public)
+    app.mount("/console", create_console(plane), name="console")
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(LimitBody)
     _add_docs(app)

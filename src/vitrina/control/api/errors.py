@@ -52,14 +52,15 @@ def add_error_handlers(app: FastAPI) -> None:
 
 def _ours(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, VitrinaError)
-    status = _status_of(error)
+    status = status_of(error)
     if status == 500:
         log.error("request failed", path=request.url.path, error=str(error))
     findings = error.findings if isinstance(error, Problem) else ()
     return problem(request, status, error.message, error.remedy, findings, CHALLENGE if status == 401 else None)
 
 
-def _status_of(error: VitrinaError) -> int:
+def status_of(error: VitrinaError) -> int:
+    """The HTTP status of an error of ours."""
     if isinstance(error, Problem):
         return error.status
     if isinstance(error, DatabaseLost | RetryableError):

@@ -7,7 +7,9 @@ from uuid import UUID
 from psycopg.rows import DictRow
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from vitrina.control.api.freshness import LiveOut
 from vitrina.control.findings import Finding
+from vitrina.control.services.freshness import Freshness
 from vitrina.control.services.pipelines import Answer
 from vitrina.domain.lifecycle import RunStatus, Status
 from vitrina.domain.pipeline import Pipeline, Task
@@ -74,9 +76,10 @@ class PipelineOut(BaseModel):
     due_at: datetime | None = Field(description="When it will run next, or since when it has been waiting.")
     config: Pipeline
     findings: list[FindingModel] = Field(default=[], description="What validation said when it was saved.")
+    live: LiveOut | None = Field(default=None, description="How fresh a live mart is; in GET alone.")
 
     @classmethod
-    def of(cls, stored: StoredPipeline, findings: list[Finding] | None = None) -> Self:
+    def of(cls, stored: StoredPipeline, findings: list[Finding] | None = None, live: Freshness | None = None) -> Self:
         """From the meta-store; a row written by hand may hold a configuration that no run would take."""
         return cls(
             id=stored.id,
@@ -87,6 +90,7 @@ class PipelineOut(BaseModel):
             due_at=stored.due_at,
             config=_as_it_is(stored.config),
             findings=[FindingModel.of(finding) for finding in findings or []],
+            live=LiveOut.of(live) if live else None,
         )
 
 
@@ -167,12 +171,14 @@ class StatusOut(BaseModel):
     version: int
     due_at: datetime | None
     last_run: "RunOut | None"
+    live: LiveOut | None = Field(description="For live: how fresh the mart is.")
 
     @classmethod
-    def of(cls, stored: StoredPipeline, last_run: DictRow | None) -> Self:
+    def of(cls, stored: StoredPipeline, last_run: DictRow | None, live: Freshness | None) -> Self:
         """From the meta-store."""
         kept = {name: getattr(stored, name) for name in ("id", "name", "status", "enabled", "version", "due_at")}
-        return cls(**kept, last_run=RunOut.of(last_run) if last_run else None)
+        run = RunOut.of(last_run) if last_run else None
+        return cls(**kept, last_run=run, live=LiveOut.of(live) if live else None)
 
 
 class StateOut(BaseModel):
@@ -189,6 +195,7 @@ class StateOut(BaseModel):
     horizon: dict[str, Any] | None = Field(
         description="For incremental: up to where rows are final now, and who holds it back."
     )
+    live: LiveOut | None = Field(description="For live: how fresh the mart is.")
 
 
 class RunOut(BaseModel):

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Body, Header, Path, Query, Response, status
 
 from vitrina.control.api import models
 from vitrina.control.api.auth import Look, Pipelines, Requests, Role, needs
+from vitrina.control.api.freshness import LiveOut
 from vitrina.control.api.openapi import problems
 from vitrina.control.problems import Stale
 from vitrina.domain.lifecycle import Status
@@ -58,7 +59,9 @@ def list_pipelines(
 ) -> models.PipelinePage:
     """Pipelines by name, a page at a time."""
     found, following = service.page(limit, status=status, enabled=enabled, name=name, after=after)
-    return models.PipelinePage(items=[models.PipelineOut.of(stored) for stored in found], next=following)
+    live = service.freshness(found)
+    items = [models.PipelineOut.of(stored, live=live.get(stored.id)) for stored in found]
+    return models.PipelinePage(items=items, next=following)
 
 
 @router.post("", operation_id="create_pipeline", summary="Create a pipeline", status_code=201, responses=problems(409))
@@ -77,7 +80,7 @@ def get_pipeline(service: Pipelines, response: Response, which: Which) -> models
     """One pipeline, with an ETag for editing."""
     stored = service.get(which)
     response.headers["ETag"] = _etag(stored.version)
-    return models.PipelineOut.of(stored)
+    return models.PipelineOut.of(stored, live=service.freshness([stored]).get(stored.id))
 
 
 @router.patch("/{id}", operation_id="edit_pipeline", summary="Edit a pipeline", responses=problems(404, 409, 412))
@@ -180,15 +183,19 @@ def preview_pipeline(
 @router.get("/{id}/status", operation_id="get_status", summary="Where it stands", responses=problems(404))
 @needs(Role.VIEWER)
 def get_status(service: Pipelines, which: Which) -> models.StatusOut:
-    """Its status, and its last run."""
+    """Its status, its last run, and for a live pipeline how fresh the mart is."""
     return models.StatusOut.of(*service.status(which))
 
 
 @router.get("/{id}/state", operation_id="get_state", summary="Its checkpoint", responses=problems(404))
 @needs(Role.VIEWER)
 def get_state(service: Pipelines, look: Look, which: Which) -> models.StateOut:
-    """Where the next run goes on, and for an incremental pipeline the safe horizon with who holds it."""
-    return models.StateOut(**service.state(which), horizon=look.horizon(service.get(which)))
+    """Where the next run goes on; for incremental the safe horizon and who holds it, for live how fresh the mart is."""
+    stored = service.get(which)
+    live = service.freshness([stored]).get(stored.id)
+    return models.StateOut(
+        **service.state(which), horizon=look.horizon(stored), live=LiveOut.of(live) if live else None
+    )
 
 
 @router.get("/{id}/runs", operation_id="list_runs", summary="Its runs", responses=problems(404))

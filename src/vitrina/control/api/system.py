@@ -1,4 +1,4 @@
-"""Routes over runs, requests, runners, lineage and health."""
+"""Routes over runs, requests, runners, captures, lineage and health."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from vitrina.control.api import models
 from vitrina.control.api.auth import Look, Pipelines, Plane, Requests, Role, needs
+from vitrina.control.api.freshness import CaptureOut
 from vitrina.control.api.openapi import problems
 from vitrina.control.api.pipelines import Config
 from vitrina.control.problems import NotFound
@@ -91,6 +92,13 @@ def get_lineage(look: Look) -> list[models.LineageOut]:
 def list_runners(look: Look) -> list[models.RunnerOut]:
     """The runner processes seen within a day."""
     return [models.RunnerOut(**row) for row in look.runners()]
+
+
+@router.get("/captures", operation_id="list_captures", summary="List captures")
+@needs(Role.VIEWER)
+def list_captures(look: Look) -> list[CaptureOut]:
+    """How the changes of each source are captured, who follows them, and what to worry about."""
+    return [CaptureOut.of(row) for row in look.captures()]
 
 
 @public.get("/livez", operation_id="livez", summary="Alive")

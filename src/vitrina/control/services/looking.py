@@ -1,13 +1,16 @@
-"""Questions that need no pipeline service: runs and what they say, runners, lineage, health."""
+"""Questions that need no pipeline service: runs and what they say, runners, captures, lineage, health."""
 
 from collections import defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
+from uuid import UUID
 
 import structlog
 from psycopg.rows import DictRow
 
+from vitrina.adapters.captures.status import report
 from vitrina.adapters.connections import Connections
 from vitrina.adapters.finders.horizon import take_horizon
 from vitrina.adapters.planning import check_plan
@@ -16,15 +19,29 @@ from vitrina.adapters.transformers import resolve_transformer
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import NotFound
 from vitrina.domain.errors import VitrinaError
-from vitrina.domain.pipeline import Pipeline
+from vitrina.domain.lifecycle import Status
+from vitrina.domain.pipeline import WAREHOUSE, Pipeline, resolve
 from vitrina.meta.db import fetch_all, queries
+from vitrina.meta.repos.captures import CaptureRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
+from vitrina.sql.guard import check_select
 from vitrina.sql.lineage import Catalog, tables_of, trace
 
 log = structlog.get_logger()
 RUNNERS = queries("runners")
 LINEAGE = queries("lineage")
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One pipeline, from the tables that it reads to where it writes."""
+
+    id: UUID
+    pipeline: str
+    status: Status
+    tables: tuple[str, ...]
+    target: str | None
 
 
 @dataclass(frozen=True)
@@ -50,6 +67,11 @@ class Looking:
         """Who has been seen within a day."""
         with self.plane.session() as conn:
             return fetch_all(conn, RUNNERS["list"], {"seconds": self.plane.settings.lease_seconds})
+
+    def captures(self) -> list[dict[str, Any]]:
+        """How the changes of each source are captured."""
+        with self.plane.snapshot() as conn:
+            return [report(conn, capture) for capture in CaptureRepo(conn).all()]
 
     def health(self) -> dict[str, str]:
         """What this process depends on, and whether it answers; for anybody, so without the reason."""
@@ -79,6 +101,17 @@ class Looking:
         with ExitStack() as stack:
             readers = Readers(self.plane.connections, stack)
             return [self._lineage_of(pipeline, readers) for pipeline in stored]
+
+    def lineage_of(self, stored: StoredPipeline) -> dict[str, Any]:
+        """From tables and columns to one mart."""
+        with ExitStack() as stack:
+            return self._lineage_of(stored, Readers(self.plane.connections, stack))
+
+    def flows(self) -> list[Flow]:
+        """From tables to every mart, by the text of the queries alone: no source is asked."""
+        with self.plane.session() as conn:
+            schemas = tuple(self.plane.settings.allowed_source_schemas)
+            return [_flow(stored, schemas) for stored in PipelineRepo(conn).all()]
 
     def _lineage_of(self, stored: StoredPipeline, readers: "Readers") -> dict[str, Any]:
         known: dict[str, Any] = {"pipeline": stored.name, "target": stored.target, "tables": [], "columns": []}
@@ -110,6 +143,22 @@ class Readers:
         if source not in self.opened:
             self.opened[source] = self.stack.enter_context(self.connections.resolve_reader(source))
         return self.opened[source]
+
+
+def _flow(stored: StoredPipeline, schemas: tuple[str, ...]) -> Flow:
+    """A row written by hand may hold no plan: then it reads nothing that we know of."""
+    try:
+        plan = resolve(Pipeline.parse(stored.config))
+        tables, source = _tables(plan.select, schemas), plan.source
+    except VitrinaError:
+        tables, source = (), WAREHOUSE
+    prefix = "" if source == WAREHOUSE else f"{source}: "
+    return Flow(stored.id, stored.name, stored.status, tuple(prefix + table for table in tables), stored.target)
+
+
+@lru_cache(maxsize=10_000)
+def _tables(select: str, schemas: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(tables_of(check_select(select, schemas)))
 
 
 def _catalog(reader: PostgresReader, tables: list[str]) -> Catalog:

@@ -1,6 +1,6 @@
 """Pipelines: what may be done with them in which status, once for every surface."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from psycopg.rows import DictRow
 from vitrina.control.findings import Finding
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Conflict, Invalid, NotFound, Stale
+from vitrina.control.services.freshness import Freshness, freshness
 from vitrina.control.services.indexing import Served
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
@@ -19,10 +20,12 @@ from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection
+from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.meta.repos.editing import EditingRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import StateRepo
+from vitrina.sql.describe import Column
 
 RUNNING = (Status.RUNNING, Status.PAUSE_REQUESTED)
 EDIT_ATTEMPTS = 5
@@ -59,12 +62,20 @@ class PipelineService:
         with self.plane.session() as conn:
             return _find(conn, which)
 
-    def status(self, which: str) -> tuple[StoredPipeline, DictRow | None]:
-        """Where it stands and its last run, as of one moment."""
+    def status(self, which: str) -> tuple[StoredPipeline, DictRow | None, Freshness | None]:
+        """Where it stands, its last run and, of a live one, how fresh the mart is, as of one moment."""
         with self.plane.snapshot() as conn:
             stored = _find(conn, which)
             runs = RunRepo(conn).recent(stored.id, 1)
-        return stored, runs[0] if runs else None
+            live = freshness(conn, [stored.id])
+        return stored, runs[0] if runs else None, live.get(stored.id)
+
+    def freshness(self, pipelines: Sequence[StoredPipeline]) -> dict[UUID, Freshness]:
+        """Of those that are live."""
+        if not any(stored.config.get("mode") == "live" for stored in pipelines):
+            return {}
+        with self.plane.snapshot() as conn:
+            return freshness(conn, [stored.id for stored in pipelines])
 
     def validate(self, which: str) -> list[Finding]:
         """Findings about a stored pipeline, against its source and its mart as they are now."""
@@ -72,7 +83,12 @@ class PipelineService:
 
     def findings(self, pipeline: Pipeline) -> list[Finding]:
         """Findings about a configuration, stored or not."""
-        return Validation(self.plane.connections, self._served).of(pipeline)
+        return self._validation().of(pipeline)
+
+    def examine(self, pipeline: Pipeline) -> tuple[list[Finding], list[Column]]:
+        """The same, with the columns that would reach the mart; none if they cannot be known."""
+        validation = self._validation()
+        return validation.of(pipeline), validation.columns
 
     def state(self, which: str) -> DictRow:
         """The checkpoint row."""
@@ -188,9 +204,16 @@ class PipelineService:
 
     # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _validation(self) -> Validation:
+        return Validation(self.plane.connections, self._served, self._captured)
+
     def _served(self, pipeline_id: UUID) -> Served | None:
         with self.plane.session() as conn:
             return Served.find(conn, pipeline_id)
+
+    def _captured(self, source: str) -> Capture | None:
+        with self.plane.session() as conn:
+            return CaptureRepo(conn).find(source)
 
     def _require_valid(self, pipeline: Pipeline) -> list[Finding]:
         findings = self.findings(pipeline)

@@ -64,10 +64,23 @@ class RequestService:
         plan = check_plan(pipeline, self.plane.settings, reads_only=True)
         if not plan.transforms:
             return self._look(pipeline, plan, limit)
-        row = self._wait(self.ask(RequestKind.PREVIEW, which, {"limit": limit}))
-        if row["error"]:
-            raise Invalid(row["error"])
-        return row["result"] or row
+        return self._answered(self.ask(RequestKind.PREVIEW, which, {"limit": limit}))
+
+    def preview_config(self, pipeline: Pipeline, limit: int) -> dict[str, Any] | DictRow:
+        """The same for a configuration that is not stored."""
+        plan = check_plan(pipeline, self.plane.settings, reads_only=True)
+        if not plan.transforms:
+            return self._look(pipeline, plan, limit)
+        params = {"limit": limit, "pipeline": pipeline.model_dump(mode="json")}
+        with self.plane.transaction(self.actor) as conn:
+            request_id = RequestRepo(conn).ask(RequestKind.PREVIEW, None, params, self.actor)
+        return self._answered(request_id)
+
+    def latest(self, which: str) -> DictRow | None:
+        """The last request for a comparison, whatever became of it."""
+        stored = PipelineService(self.plane, self.actor).get(which)
+        with self.plane.session() as conn:
+            return RequestRepo(conn).latest(stored.id, RequestKind.RECONCILE)
 
     def _look(self, pipeline: Pipeline, plan: Plan, limit: int) -> dict[str, Any]:
         """As the reader, read-only, with a timeout."""
@@ -87,6 +100,13 @@ class RequestService:
                 check=lambda: None,
             )
             return preview(inquiry, {"limit": limit})
+
+    def _answered(self, request_id: UUID) -> dict[str, Any] | DictRow:
+        """What a runner says within a few seconds, or the request as it stands."""
+        row = self._wait(request_id)
+        if row["error"]:
+            raise Invalid(row["error"])
+        return row["result"] or row
 
     def _wait(self, request_id: UUID) -> DictRow:
         """Until it is answered or the time is up."""

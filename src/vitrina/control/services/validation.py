@@ -11,17 +11,21 @@ from psycopg import sql
 from vitrina.adapters.connections import Connections
 from vitrina.adapters.finders.horizon import take_horizon
 from vitrina.adapters.finders.work import LENIENCY, STAGED_ROW_COST
+from vitrina.adapters.planning import resolve_key
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.transformers import resolve_transformer
 from vitrina.adapters.writers.converge import QueryText, Window
 from vitrina.adapters.writers.postgres import Wanted, check_mart
 from vitrina.control.findings import Finding
+from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
 from vitrina.domain.policy import is_allowed_target, is_index, require_allowed_target
+from vitrina.meta.repos.captures import Capture
 from vitrina.sql.describe import Column
 from vitrina.sql.guard import check_select
+from vitrina.sql.live import understand
 from vitrina.sql.unique import is_unique_by_grouping
 from vitrina.sql.vet import called
 
@@ -34,11 +38,13 @@ class Validation:
 
     connections: Connections
     served: Callable[[UUID], Served | None] = lambda _: None  # the index that a stored pipeline has
+    captured: Callable[[str], Capture | None] = lambda _: None  # how a source's changes are captured
     findings: list[Finding] = field(default_factory=list)
+    columns: list[Column] = field(default_factory=list)  # that reach the mart, once they are known
 
     def of(self, pipeline: Pipeline) -> list[Finding]:
         """All findings about a pipeline."""
-        self.findings = []
+        self.findings, self.columns = [], []
         with self._found("configuration"):
             plan = resolve(pipeline)
             self._check_target(plan)
@@ -62,6 +68,7 @@ class Validation:
         columns = reader.describe(plan.select)
         self._say("info", "source_query", "gives " + ", ".join(f"{c.name} {c.type}" for c in columns))
         output = self._check_transforms(plan, columns)
+        self.columns = output or columns
         if output is None:
             return
         if is_index(plan.target):
@@ -75,6 +82,21 @@ class Validation:
             self._say_how_read(pipeline, plan, reader, query)
             if plan.cursor:
                 self._check_cursor(pipeline, plan, reader, query)
+        if plan.mode == "live":
+            self._check_live(plan, reader)
+        elif plan.impact:
+            self._say(
+                "warning", "impact", "is for mode live, and not used by this one", "set mode: live, or leave it out"
+            )
+
+    def _check_live(self, plan: Plan, reader: PostgresReader) -> None:
+        with self._found("mode"):
+            with self.connections.resolve_reader(WAREHOUSE) as warehouse:
+                key = resolve_key(warehouse.conn, plan)
+            view = understand(reader.conn, reader.settings, plan.select, key)
+            with self._found("impact"):
+                view = with_own_impact(reader, plan, key, view, self.connections.settings)
+            self.findings += live_findings(reader, plan.source, view, self.captured(plan.source))
 
     def _checked(self, select: str) -> str:
         return check_select(select, self.connections.settings.allowed_source_schemas)

@@ -36,3 +36,12 @@ SELECT EXISTS (SELECT FROM etl.etl_runners) AS yes
 SELECT id, name, version, slots, busy, started_at, seen_at,
        seen_at > now() - make_interval(secs => %(seconds)s) AS alive
 FROM etl.etl_runners ORDER BY name, started_at
+
+-- name: tell_sinks
+-- How the places that marts live in answer this runner.
+UPDATE etl.etl_runners SET sinks = %(sinks)s WHERE id = %(id)s
+
+-- name: sinks
+-- As the runner that looked last tells it.
+SELECT sinks FROM etl.etl_runners
+WHERE seen_at > now() - make_interval(secs => %(seconds)s) ORDER BY seen_at DESC LIMIT 1

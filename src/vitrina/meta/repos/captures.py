@@ -10,7 +10,7 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from vitrina.domain.errors import LeaseLost
-from vitrina.meta.db import Connection, fetch_all, fetch_one, queries
+from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
 from vitrina.meta.repos.leases import storable
 
 SQL = queries("captures")
@@ -99,7 +99,7 @@ class CaptureRepo:
 
     def prepare(self, source: str, kind: str, slot: str) -> Capture:
         """Note what is about to be installed, unless something is there already."""
-        with self.conn.transaction():
+        with translated(), self.conn.transaction():
             self.conn.execute(SQL["prepare"], {"source": source, "kind": kind, "slot": slot})
         found = self.find(source)
         assert found is not None

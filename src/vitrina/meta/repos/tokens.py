@@ -25,7 +25,7 @@ class TokenRepo:
         token = PREFIX + secrets.token_urlsafe(32)
         try:
             with self.conn.transaction():
-                self.conn.execute(SQL["add"], {"name": name, "hash": _hash(token), "role": role})
+                self.conn.execute(SQL["add"], {"name": name, "hash": hashed(token), "role": role})
         except errors.UniqueViolation as error:
             raise ConfigError(
                 f"there is a token {name!r} already", "choose another name, or revoke that one"
@@ -34,7 +34,7 @@ class TokenRepo:
 
     def find(self, token: str) -> DictRow | None:
         """Whose token it is; None if nobody's, or revoked."""
-        return fetch_one(self.conn, SQL["find"], {"hash": _hash(token)})
+        return fetch_one(self.conn, SQL["find"], {"hash": hashed(token)})
 
     def revoke(self, name: str) -> bool:
         """From now on it opens nothing."""
@@ -51,5 +51,6 @@ class TokenRepo:
         return bool(row and row["yes"])
 
 
-def _hash(token: str) -> bytes:
+def hashed(token: str) -> bytes:
+    """What is stored of a secret."""
     return hashlib.sha256(token.encode()).digest()

@@ -23,7 +23,7 @@ from vitrina.sql.live.warnings import find_warnings
 from vitrina.sql.rules import Finding
 from vitrina.sql.tree import rewritten_tree
 
-__all__ = ["LiveView", "Occurrence", "guardable", "understand"]
+__all__ = ["LiveView", "Occurrence", "Tie", "guardable", "understand"]
 
 
 @dataclass(frozen=True)

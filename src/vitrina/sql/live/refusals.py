@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 
+import postgast
+
 from vitrina.domain.errors import ConfigError
 from vitrina.sql.calls import Call, Resolved
 from vitrina.sql.live.catalog import TEXTS, Catalog, TableInfo
@@ -10,10 +12,9 @@ from vitrina.sql.live.nodes import Node, walk
 from vitrina.sql.rules import reads_clock
 
 KINDS = {"f": "a foreign table", "m": "a materialised view"}
-CLOCK_WORDS = {"now", "today", "tomorrow", "yesterday"}
-CLOCK_LITERAL = re.compile(r"'\s*(now|today|tomorrow|yesterday)\s*'", re.IGNORECASE)
+CLOCK_WORD = re.compile(r"(?<![a-z])(now|today|tomorrow|yesterday)(?![a-z])", re.IGNORECASE)
+LITERALS = (postgast.pg_query_pb2.SCONST, postgast.pg_query_pb2.USCONST)
 CAST = "COERCEVIAIO"
-DATES = frozenset([1082, 1083, 1114, 1184, 1266])
 REMEDY = "use mode full on a schedule, or change the query"
 
 
@@ -41,21 +42,24 @@ def _may_read_tables(call: Call) -> bool:
 
 
 def _clock_literals(select: str, tree: Node) -> Iterator[str]:
-    """Words that a cast turns into the time: more of them in the text than stay texts, or a text that is cast."""
-    written = [match[1].lower() for match in CLOCK_LITERAL.finditer(select)]
-    kept = [word for node in walk(tree) if (word := _clock_word(node))]
-    casts = (node for node in walk(tree) if node.kind == CAST and node.number("resulttype") in DATES)
-    cast = [word for node in casts for below in walk(node) if (word := _clock_word(below))]
-    if len(written) > len(kept) or cast:
-        word = (cast or written)[0]
+    """Words that an input function turns into the time: in a literal that did not stay a text, or in a cast text."""
+    nodes = list(walk(tree))
+    kept = {node.number("location") for node in nodes if _is_text(node)}
+    encoded = select.encode()
+    literals = [token for token in postgast.scan(select).tokens if token.token in LITERALS]
+    found = [encoded[token.start : token.end].decode() for token in literals if token.start not in kept]
+    casts = (node for node in nodes if node.kind == CAST and node.number("resulttype") not in TEXTS)
+    found += [_text(below) for node in casts for below in walk(node) if _is_text(below)]
+    for word in (match[0] for text in found if (match := CLOCK_WORD.search(text))):
         yield f"'{word}' as a date or time means the clock, so rows change while nothing is written"
 
 
-def _clock_word(node: Node) -> str:
-    if node.kind != "CONST" or node.number("consttype") not in TEXTS or node.flag("constisnull"):
-        return ""
-    text = bytes(node.items("constvalue")[4:]).decode("ascii", "replace").strip().lower()
-    return text if text in CLOCK_WORDS else ""
+def _is_text(node: Node) -> bool:
+    return node.kind == "CONST" and node.number("consttype") in TEXTS and not node.flag("constisnull")
+
+
+def _text(node: Node) -> str:
+    return bytes(node.items("constvalue")).decode("ascii", "replace")
 
 
 def _nodes(tree: Node) -> Iterator[str]:

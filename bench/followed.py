@@ -1,0 +1,175 @@
+"""A warehouse with live marts and a real runner beside it: what the benchmark of live marts works on.
+
+The server is durable as by default (fsync, synchronous_commit); it keeps the times of commits, so that both ends of a
+change's way are told by one clock: that of the server, when it writes the commit record.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.changes import cpu_seconds
+from bench.films import HOME
+from vitrina import bootstrap
+from vitrina.adapters.captures.installation import install
+from vitrina.checks import count_differences
+from vitrina.domain.pipeline import Pipeline, resolve
+from vitrina.embedded import EmbeddedPostgres
+from vitrina.meta.db import Connection, connect
+from vitrina.meta.repos.pipelines import PipelineRepo
+from vitrina.settings import Settings
+
+DEADLINE = 600.0
+SERVER = {
+    "track_commit_timestamp": "on",
+    "shared_preload_libraries": "pg_stat_statements",
+    "pg_stat_statements.track": "all",
+}
+IS_LIVE = """
+    SELECT s.checkpoint #>> '{live,id}' IS NOT NULL AND s.checkpoint #> '{live,comparing}' IS NULL AS yes
+    FROM etl.etl_state s WHERE s.pipeline_id = %s
+"""
+IS_CAPTURED = "SELECT position::pg_lsn >= %s AS yes FROM etl.etl_captures"
+HAS_FOLLOWED = """
+    SELECT coalesce((s.checkpoint #>> '{live,id}')::bigint >= (c.recent ->> %s)::bigint, true) AS yes
+    FROM etl.etl_state s, etl.etl_captures c WHERE s.pipeline_id = %s
+"""
+IS_GONE = "DELETE FROM etl.etl_pipelines WHERE id = %s AND status = 'IDLE' RETURNING true AS yes"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a load generator did, and what the runner used meanwhile."""
+
+    seconds: float
+    runner_cpu: float  # of a core
+    load_average: float
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The warehouse, and the runner that captures and follows."""
+
+    db: Connection
+    warehouse: bootstrap.Warehouse
+    settings: Settings
+    runner: "subprocess.Popen[bytes]"
+
+    @classmethod
+    @contextmanager
+    def prepared(cls, scale: str, fill: Callable[[Connection], None], tables: Sequence[str]) -> Iterator["Followed"]:
+        """A new server, filled, with these tables captured; gone afterwards."""
+        settings = Settings(home=HOME / f"live-{scale}", database_url=None)
+        bootstrap.embedded_server(settings).purge()
+        with ExitStack() as stack:
+            server = EmbeddedPostgres(settings.home / "postgres", settings=SERVER)
+            stack.callback(server.purge)
+            server.start()
+            warehouse = bootstrap.open_warehouse(settings)
+            db = stack.enter_context(connect(warehouse.owner, "bench"))
+            db.execute("CREATE EXTENSION pg_stat_statements")
+            fill(db)
+            bootstrap.set_up(warehouse, settings)
+            install(db, db, "warehouse", "wal", tables, "vitrina_capture")
+            yield cls(db, warehouse, settings, stack.enter_context(_runner(settings)))
+
+    # ── pipelines ────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def live(self, pipeline: Pipeline) -> Iterator[None]:
+        """A live mart, from when it is equal for the first time; compared with its query at the end, and removed."""
+        PipelineRepo(self.db).add(pipeline)
+        self.wait_until(IS_LIVE, [pipeline.id])
+        self.execute(f"VACUUM ANALYZE {pipeline.target_table}")
+        self.execute("CHECKPOINT")
+        yield
+        connections = bootstrap.connections(self.warehouse, self.settings)
+        with connections.resolve_reader("warehouse") as reader:
+            different = count_differences(reader, resolve(pipeline))
+        if different:
+            raise SystemExit(f"{pipeline.target_table} differs from its query in {different:,} rows")
+        self.wait_until(IS_GONE, [pipeline.id])
+
+    def settle(self, pipeline: Pipeline, relation: str) -> None:
+        """Until everything that is committed now has reached the mart."""
+        end = self.value("SELECT pg_current_wal_insert_lsn()")
+        self.wait_until(IS_CAPTURED, [end])
+        self.wait_until(HAS_FOLLOWED, [relation, pipeline.id])
+
+    def rest(self, pipeline: Pipeline) -> None:
+        """Until the follower has given its slot back: the next change finds nobody waiting for it."""
+        self.wait_until("SELECT status = 'IDLE' AS yes FROM etl.etl_pipelines WHERE id = %s", [pipeline.id])
+
+    # ── load ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def generate(self, script: str, rate: int, seconds: int) -> Load:
+        """Transactions of a process of its own, so many a second whatever becomes of them."""
+        clients = 2 if rate <= 100 else 8
+        with tempfile.NamedTemporaryFile("w", prefix="vitrina-bench-", suffix=".sql") as file:
+            file.write(script)
+            file.flush()
+            assert self.warehouse.embedded is not None
+            options = ["-n", "-M", "prepared", "-c", str(clients), "-R", str(rate), "-T", str(seconds)]
+            given = ["-D", "i=0", "-D", f"clients={clients}", "-f", file.name, self.warehouse.owner]
+            before, started = cpu_seconds(self.runner), time.monotonic()
+            command = [self.warehouse.embedded.program("pgbench"), *options, *given]
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"the load generator failed: {done.stderr[-2000:]}")
+        took = time.monotonic() - started
+        return Load(took, (cpu_seconds(self.runner) - before) / took, os.getloadavg()[0])
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def execute(self, statement: str) -> None:
+        """One statement, in a transaction of its own."""
+        self.db.execute(statement.encode())
+
+    def value(self, query: str) -> Any:
+        """The one value of a query."""
+        row = self.db.execute(query.encode()).fetchone()
+        assert row is not None
+        return next(iter(row.values()))
+
+    def values(self, query: str) -> list[float]:
+        """The first column of a query, as numbers."""
+        return [float(next(iter(row.values()))) for row in self.db.execute(query.encode())]
+
+    def wait_until(self, query: str, params: Sequence[object]) -> None:
+        """Until a query says yes; a failed pipeline or a lost runner ends it at once."""
+        deadline = time.monotonic() + DEADLINE
+        while True:
+            row = self.db.execute(query.encode(), params).fetchone()
+            if row and row["yes"]:
+                return
+            failed = self.db.execute("SELECT error FROM etl.etl_runs WHERE status = 'FAILED'").fetchone()
+            if failed or self.runner.poll() is not None or time.monotonic() > deadline:
+                why = failed["error"] if failed else f"see {self.settings.home / 'runner.log'}"
+                raise SystemExit(f"the live mart does not get there: {why}")
+            time.sleep(0.05)
+
+
+@contextmanager
+def _runner(settings: Settings) -> Iterator["subprocess.Popen[bytes]"]:
+    """`vitrina runner`, for as long as it takes."""
+    given = {"VITRINA_HOME": str(settings.home), "PATH": os.environ["PATH"], "VITRINA_LOG_FORMAT": "json"}
+    with (Path(settings.home) / "runner.log").open("wb") as log:
+        process = subprocess.Popen([sys.executable, "-m", "vitrina", "runner"], env=given, stdout=log, stderr=log)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """Of at least two values."""
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]

@@ -1,0 +1,103 @@
+"""What a part of the benchmark gives back, and how it is shown and kept."""
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parent / "results.json"
+Measured: TypeAlias = dict[str, float]
+out = Console(width=120)
+
+
+class Skipped(Exception):
+    """A part, or a peer, that cannot be had on this machine; says what is missing."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A number and what it should be."""
+
+    name: str
+    value: float
+    wanted: float
+    met: bool
+
+    @classmethod
+    def at_most(cls, name: str, value: float, wanted: float) -> "Target":
+        """Small is good."""
+        return cls(name, value, wanted, value <= wanted)
+
+    @classmethod
+    def at_least(cls, name: str, value: float, wanted: float) -> "Target":
+        """Large is good."""
+        return cls(name, value, wanted, value >= wanted)
+
+
+@dataclass(frozen=True)
+class Report:
+    """One part's figures: seconds by the name of the work, and the targets they were held against."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    targets: Sequence[Target]
+    medians: Measured
+    versions: Mapping[str, str]
+    skipped: Sequence[str] = field(default_factory=list)
+
+
+def warn(what: str) -> None:
+    """Loud: a part that is left out must not look like one that passed."""
+    out.print(f"[bold red]SKIPPED[/]: {what}", highlight=False)
+
+
+def show(report: Report) -> None:
+    """Two small tables."""
+    times = Table(*report.head, title=report.title, box=box.SIMPLE_HEAD)
+    for row in report.rows:
+        times.add_row(*row)
+    verdicts = Table("target", "measured", "wanted", "met", box=box.SIMPLE_HEAD)
+    for target in report.targets:
+        verdicts.add_row(target.name, f"{target.value:.2f}", str(target.wanted), "yes" if target.met else "NO")
+    out.print(times)
+    out.print(verdicts)
+    for what in report.skipped:
+        warn(what)
+
+
+def keep(reports: Mapping[str, Report], scale: str) -> None:
+    """Into the file; what another run measured of other parts stays there, with its own date and scale."""
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    targets = [t for t in known.get("targets", []) if t.get("part", "films") not in reports]
+    targets += [_target(part, t) for part, report in reports.items() for t in report.targets]
+    parts = known.get("parts", {}) | {part: _part(report, scale) for part, report in reports.items()}
+    RESULTS.write_text(json.dumps({"targets": targets, "parts": parts}, indent=2, ensure_ascii=False) + "\n")
+    out.print(f"written to {RESULTS.relative_to(Path.cwd())}")
+
+
+def _target(part: str, target: Target) -> dict[str, Any]:
+    return {
+        "part": part,
+        "name": target.name,
+        "value": round(target.value, 2),
+        "target": target.wanted,
+        "met": target.met,
+    }
+
+
+def _part(report: Report, scale: str) -> dict[str, Any]:
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "scale": scale,
+        "versions": {"python": platform.python_version()} | dict(report.versions),
+        "medians": {name: round(value, 3) for name, value in report.medians.items()},
+        "skipped": list(report.skipped),
+    }

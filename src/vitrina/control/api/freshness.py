@@ -1,0 +1,71 @@
+"""What goes out as JSON about live marts and captures."""
+
+from datetime import datetime
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, Field
+
+from vitrina.control.services.freshness import Freshness, State
+from vitrina.domain.lifecycle import Status
+
+
+class LiveOut(BaseModel):
+    """How fresh a live mart is."""
+
+    state: State = Field(
+        description="following: the mart has every captured change; catching up: some are still to come; comparing: it"
+        " goes live; compares next: changes may be missing, so the next run compares in full; not live: it has never"
+        " run; not captured: install a capture; stopped: it is paused, failed or disabled."
+    )
+    behind: int | None = Field(description="Changes in the log after its position, 0 if none concerns it.")
+    lag_ms: float | None = Field(description="How long the last change took from its commit to the mart.")
+    committed_at: datetime | None = Field(description="When that change was committed.")
+    applied_at: datetime | None = Field(description="When it was in the mart.")
+    as_of: datetime | None = Field(description="The mart has everything that was committed before.")
+    capture: list[str] = Field(description="What is wrong with the capture of its source; empty: nothing.")
+
+    @classmethod
+    def of(cls, found: Freshness) -> Self:
+        """From the service's."""
+        return cls(**vars(found))
+
+
+class FollowerOut(BaseModel):
+    """A live pipeline of a captured source."""
+
+    name: str
+    enabled: bool
+    status: Status
+    id: int | None = Field(description="The last change that it has read.")
+    backlog: int | None = Field(description="Changes in the log after that; null: it will compare in full.")
+
+
+class CaptureOut(BaseModel):
+    """How the changes of a source are captured."""
+
+    source: str
+    kind: Literal["wal", "trigger"]
+    tables: list[str]
+    slot: str | None = Field(description="The replication slot, and the publication; null by trigger.")
+    runner: str | None = Field(description="Who captures now.")
+    position: str | None = Field(description="How far the source has been read: an LSN, or a snapshot.")
+    lag_seconds: float | None = Field(description="Since when it has not had everything.")
+    lag_bytes: int | None = Field(description="WAL that the source keeps for the slot.")
+    safe_wal_size: int | None = Field(
+        description="WAL that may still be written before the slot is lost; null: no limit but the disk."
+    )
+    wal_status: str | None = Field(description="As in pg_replication_slots: reserved, extended, unreserved, lost.")
+    last_commit: datetime | None = Field(description="Of the newest transaction captured.")
+    last_id: int = Field(description="The newest change in the log.")
+    log_start: int = Field(description="The oldest that is kept.")
+    generation: int = Field(description="Another one: changes may be missing, so all followers compare in full.")
+    generation_reason: str
+    generation_at: datetime
+    error: str | None = Field(description="Why it does not capture.")
+    pipelines: list[FollowerOut]
+    warnings: list[str] = Field(description="What to worry about.")
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Self:
+        """From a report."""
+        return cls(**row)

@@ -1,0 +1,106 @@
+"""One run: its phases and batches over time, counters, attempts, log, and the error with its remedy."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Response
+from fastapi.responses import PlainTextResponse
+from psycopg.rows import DictRow
+
+from vitrina.control.api.auth import Plane, Role, needs
+from vitrina.control.console import views
+from vitrina.control.console.access import BASE
+from vitrina.control.console.render import Screen, Show
+from vitrina.control.plane import ControlPlane
+from vitrina.control.services.details import Details
+from vitrina.control.services.looking import Looking
+
+if TYPE_CHECKING:
+    from vitrina.control.console.live import Seen
+
+router = APIRouter(prefix="/runs/{run_id}")
+RunId = Annotated[int, Path(ge=1, le=2**63 - 1)]
+SHOWN_LINES, CHARTED_LINES, DOWNLOADED_LINES = 500, 400, 1_000_000
+WIDTH, LANE = 960, 22
+
+
+@router.get("")
+@needs(Role.VIEWER)
+def run(show: Show, plane: Plane, run_id: RunId) -> Response:
+    """The whole of it."""
+    found = Looking(plane).run(run_id)
+    events = Details(plane).log(run_id, SHOWN_LINES)
+    return show.page(
+        "run.html",
+        run=found,
+        parts=look(show, plane, run_id),
+        events=events,
+        last=events[-1]["id"] if events else 0,
+        full=len(events) == SHOWN_LINES,
+        live=f"{BASE}/live/runs/{run_id}",
+    )
+
+
+@router.get("/log")
+@needs(Role.VIEWER)
+def search_log(show: Show, plane: Plane, run_id: RunId, q: Annotated[str, Query(max_length=200)] = "") -> Response:
+    """The lines that hold a text."""
+    events = Details(plane).log(run_id, SHOWN_LINES, q.replace("\0", "").strip())
+    return show.part("run_lines.html", events=events)
+
+
+@router.get("/log.txt")
+@needs(Role.VIEWER)
+def download_log(plane: Plane, run_id: RunId) -> Response:
+    """All of it, a line an event."""
+    Looking(plane).run(run_id)
+    lines = [_line(event) for event in Details(plane).log(run_id, DOWNLOADED_LINES)]
+    name = f'attachment; filename="run-{run_id}.log"'
+    return PlainTextResponse("\n".join([*lines, ""]), headers={"Content-Disposition": name})
+
+
+def look(show: Screen, plane: ControlPlane, run_id: int) -> dict[str, str]:
+    """What the page keeps up to date, its log aside."""
+    found, details = Looking(plane).run(run_id), Details(plane)
+    events = details.log(run_id, CHARTED_LINES)
+    head = show.fragment("run_head.html", run=found, attempts=details.attempts(found))
+    return {"head": head, "timeline": show.fragment("run_timeline.html", **timeline(found, events))}
+
+
+def lines(show: Screen, plane: ControlPlane, run_id: int, seen: "Seen") -> str:
+    """What the run said since the last line that the tab has."""
+    events = Looking(plane).events(run_id, seen.line)
+    if events:
+        seen.digests["log"] = str(events[-1]["id"])
+    return str(show.html("run_lines.html", events=events)) if events else ""
+
+
+def timeline(run: DictRow, events: list[DictRow]) -> dict[str, Any]:
+    """Bars over time: a lane for each kind of event, a bar for each time it happened."""
+    steps = [event for event in events if "ms" in event["fields"]]
+    if not steps:
+        return {"lanes": [], "bars": [], "seconds": 0.0, "width": WIDTH, "lane": LANE}
+    started: datetime = run["started_at"]
+    ended: datetime = run["finished_at"] or steps[-1]["at"]
+    seconds = max((ended - started).total_seconds(), 0.001)
+    lanes = list(dict.fromkeys(event["event"] for event in steps))
+    bars = list(_bars(steps, lanes, started, seconds))
+    return {"lanes": lanes, "bars": bars, "seconds": seconds, "width": WIDTH, "lane": LANE}
+
+
+def _bars(steps: list[DictRow], lanes: list[str], started: datetime, seconds: float) -> Iterator[dict[str, Any]]:
+    for event in steps:
+        took = event["fields"]["ms"] / 1000
+        begin = max((event["at"] - started).total_seconds() - took, 0.0)
+        yield {
+            "x": round(begin / seconds * WIDTH, 1),
+            "width": round(max(took / seconds * WIDTH, 1.5), 1),
+            "lane": lanes.index(event["event"]),
+            "event": event,
+        }
+
+
+def _line(event: DictRow) -> str:
+    at = f"{event['at']:%Y-%m-%dT%H:%M:%S.%fZ}"
+    return f"{at} {event['level']:7} {event['event']} {views.shown_fields(event['fields'])}".rstrip()

@@ -1,0 +1,135 @@
+"""One thing looked at closely: a run's log and attempts, a mart's rows, who did what, the parts of the system."""
+
+import platform
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import sql
+from psycopg.rows import DictRow
+
+from vitrina import __version__
+from vitrina.adapters.preview import json_safe
+from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.adapters.writers.converge import QueryText
+from vitrina.control.plane import ControlPlane
+from vitrina.control.problems import Invalid
+from vitrina.control.services.looking import Looking
+from vitrina.domain.errors import VitrinaError
+from vitrina.domain.pipeline import WAREHOUSE
+from vitrina.domain.policy import is_index, split_table
+from vitrina.meta.db import fetch_one, queries
+from vitrina.meta.repos.overview import OverviewRepo
+from vitrina.meta.repos.pipelines import StoredPipeline
+from vitrina.meta.repos.runs import RunRepo
+from vitrina.meta.repos.state import StateRepo
+from vitrina.sql.describe import Column
+
+LOOK_SECONDS = 3
+CAPTURE_COLUMNS = (
+    "source",
+    "kind",
+    "runner",
+    "lag_seconds",
+    "lag_bytes",
+    "safe_wal_size",
+    "wal_status",
+    "last_commit",
+    "warnings",
+)
+RUNNERS = queries("runners")
+
+
+@dataclass(frozen=True)
+class Details:
+    """Reads, and changes nothing."""
+
+    plane: ControlPlane
+
+    # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def attempts(self, run: DictRow) -> list[DictRow]:
+        """The attempts that a run is one of, in order."""
+        with self.plane.session() as conn:
+            return OverviewRepo(conn).attempts(run)
+
+    def log(self, run_id: int, limit: int, text: str | None = None) -> list[DictRow]:
+        """The end of a run's log, or of those of its lines that hold a text."""
+        with self.plane.session() as conn:
+            return OverviewRepo(conn).last_events(run_id, text or None, limit)
+
+    def history(self, stored: StoredPipeline, limit: int) -> list[DictRow]:
+        """Its last runs, newest first."""
+        with self.plane.session() as conn:
+            return RunRepo(conn).recent(stored.id, limit)
+
+    # ── pipelines ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def state(self, stored: StoredPipeline) -> DictRow | None:
+        """Its checkpoint; None if it is gone."""
+        with self.plane.session() as conn:
+            return StateRepo(conn).get(stored.id)
+
+    def audit(self, stored: StoredPipeline | None, limit: int) -> list[DictRow]:
+        """Who did what, newest first; with one pipeline, or at all."""
+        with self.plane.session() as conn:
+            return OverviewRepo(conn).audit(stored.id if stored else None, limit)
+
+    def sample(self, stored: StoredPipeline, limit: int) -> dict[str, Any]:
+        """The first rows of its mart, every value as Postgres writes it."""
+        target = stored.target or ""
+        if is_index(target):
+            raise Invalid(f"{target} is an index: its documents are not shown here", "search it where it is")
+        with self.plane.connections.resolve_reader(WAREHOUSE) as reader:
+            table = sql.SQL("TABLE {}").format(sql.Identifier(*split_table(target))).as_string(None)
+            return _first_rows(reader.within(LOOK_SECONDS), table, limit)
+
+    # ── the system ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def runners(self) -> list[dict[str, Any]]:
+        """Each runner with what it holds."""
+        with self.plane.session() as conn:
+            leases = OverviewRepo(conn).leases()
+        runners = Looking(self.plane).runners()
+        return [dict(runner) | {"leases": [x for x in leases if x["owner"] == runner["id"]]} for runner in runners]
+
+    def versions(self) -> dict[str, Any]:
+        """Of this process, the meta-store and its server."""
+        with self.plane.session() as conn:
+            return {"vitrina": __version__, "python": platform.python_version(), **OverviewRepo(conn).versions()}
+
+    def databases(self) -> list[dict[str, Any]]:
+        """Every Postgres that is read from, and how quickly it answers."""
+        return [self._database(name) for name in (WAREHOUSE, *self.plane.connections.sources)]
+
+    def sinks(self) -> list[dict[str, Any]]:
+        """Other places that marts live in, as `databases` gives them: name, version, milliseconds or error."""
+        with self.plane.session() as conn:
+            row = fetch_one(conn, RUNNERS["sinks"], {"seconds": self.plane.settings.lease_seconds})
+        return [{"name": name, **seen} for name, seen in (row["sinks"] if row else {}).items()]
+
+    def captures(self) -> list[dict[str, Any]]:
+        """Where changes are captured, how far behind, and what to worry about."""
+        reports = [found | {"warnings": "; ".join(found["warnings"])} for found in Looking(self.plane).captures()]
+        return [{name: found[name] for name in CAPTURE_COLUMNS} for found in reports]
+
+    def _database(self, name: str) -> dict[str, Any]:
+        started = time.monotonic()
+        try:
+            with self.plane.connections.resolve_reader(name) as reader:
+                row = fetch_one(reader.conn, "SELECT current_setting('server_version') AS version")
+        except VitrinaError as error:
+            return {"name": name, "error": str(error)}
+        milliseconds = (time.monotonic() - started) * 1000
+        return {"name": name, "version": row["version"] if row else "", "milliseconds": round(milliseconds, 1)}
+
+
+def _first_rows(reader: PostgresReader, table: str, limit: int) -> dict[str, Any]:
+    columns = reader.describe(table)
+    query = QueryText(table, tuple(columns), ())
+    text = query.whole([Column(c.name, "text") for c in columns])
+    rows = reader.fetch(sql.SQL("{} LIMIT {}").format(text, sql.Literal(limit)))
+    return {
+        "columns": [{"name": c.name, "type": c.type} for c in columns],
+        "rows": [{name: json_safe(value) for name, value in row.items()} for row in rows],
+    }

@@ -1,0 +1,79 @@
+"""How fresh live marts are: whether they follow, how late the last change arrived, how much is still to come."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from psycopg.rows import DictRow
+
+from vitrina.adapters.captures.status import report
+from vitrina.meta.db import Connection, fetch_all, queries
+from vitrina.meta.repos.captures import CaptureRepo
+
+SQL = queries("freshness")
+State = Literal["following", "catching up", "comparing", "compares next", "not live", "not captured", "stopped"]
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """Of one live mart, by the meta-store's clock."""
+
+    state: State
+    behind: int | None  # changes in the log that it has not read, if some concern it; None: it cannot be told
+    lag_ms: float | None
+    committed_at: datetime | None
+    applied_at: datetime | None
+    as_of: datetime | None
+    capture: tuple[str, ...]
+
+
+def freshness(conn: Connection, ids: Sequence[UUID]) -> dict[UUID, Freshness]:
+    """Of those of the pipelines that are live."""
+    rows = fetch_all(conn, SQL["live"], {"ids": list(ids)})
+    sources = {row["source"] for row in rows}
+    captures = (capture for capture in CaptureRepo(conn).all() if capture.source in sources)
+    warnings = {capture.source: tuple(report(conn, capture)["warnings"]) for capture in captures}
+    return {row["id"]: _of(row, warnings.get(row["source"], ())) for row in rows}
+
+
+def _of(row: DictRow, warnings: tuple[str, ...]) -> Freshness:
+    position: Mapping[str, Any] = row["position"] or {}
+    state = _state(row, position)
+    read = state in ("following", "catching up") or (state == "stopped" and _is_in_log(row, position))
+    committed = _time(position.get("committed_at"))
+    return Freshness(
+        state=state,
+        behind=(row["last_id"] - position["id"] if row["concerned"] else 0) if read else None,
+        lag_ms=position.get("lag_ms"),
+        committed_at=committed,
+        applied_at=_time(position.get("applied_at")),
+        as_of=row["caught_up_at"] if state == "following" else committed,
+        capture=warnings,
+    )
+
+
+def _state(row: DictRow, position: Mapping[str, Any]) -> State:
+    if row["generation"] is None:
+        return "not captured"
+    if not row["works"]:
+        return "stopped"
+    if not position:
+        return "not live"
+    if position.get("comparing"):
+        return "comparing"
+    if not _is_in_log(row, position):
+        return "compares next"
+    return "catching up" if row["concerned"] else "following"
+
+
+def _is_in_log(row: DictRow, position: Mapping[str, Any]) -> bool:
+    """Whether everything after its position is in the log; else it will compare in full."""
+    if any(position.get(name) != row[name] for name in ("source", "slot", "generation")):
+        return False
+    return not position.get("comparing") and bool(row["log_start"] - 1 <= position["id"] <= row["last_id"])
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

@@ -1,0 +1,79 @@
+"""Many pipelines at once: where each stands, how its last runs went, how fresh its data is."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from uuid import UUID
+
+from psycopg.rows import DictRow
+
+from vitrina.control.plane import ControlPlane
+from vitrina.control.services.freshness import freshness
+from vitrina.meta.repos.overview import OverviewRepo
+
+SORTS = ("name", "status", "target", "mode", "last", "rows", "rate", "fresh", "next")
+LAST_RUNS = 12
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which pipelines, in which order; None: whatever it is."""
+
+    text: str | None = None
+    status: str | None = None
+    enabled: bool | None = None
+    mode: str | None = None
+    sort: str = "name"
+    descending: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some of the pipelines, and how many there are: that pass the filters, and in each status."""
+
+    rows: list[DictRow]
+    total: int
+    tally: dict[str, int] = field(default_factory=dict)
+    disabled: int = 0
+    modes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Reads, and changes nothing."""
+
+    plane: ControlPlane
+
+    def page(self, filters: Filters, size: int, number: int = 1) -> Page:
+        """One page, as of one moment."""
+        with self.plane.snapshot() as conn:
+            repo = OverviewRepo(conn)
+            ids, total = repo.choose(**asdict(filters), limit=size, offset=(number - 1) * size)
+            rows, counts, modes = _rows(repo, ids), repo.tally(), repo.modes()
+        tally = {row["status"]: row["pipelines"] for row in counts}
+        return Page(rows, total, tally, sum(row["disabled"] for row in counts), modes)
+
+    def rows(self, ids: Sequence[UUID]) -> list[DictRow]:
+        """Just these; one that is gone is left out."""
+        with self.plane.snapshot() as conn:
+            return _rows(OverviewRepo(conn), ids)
+
+    def tally(self) -> tuple[dict[str, int], int]:
+        """How many there are in each status, and how many are disabled."""
+        with self.plane.session() as conn:
+            counts = OverviewRepo(conn).tally()
+        return {row["status"]: row["pipelines"] for row in counts}, sum(row["disabled"] for row in counts)
+
+
+def _rows(repo: OverviewRepo, ids: Sequence[UUID]) -> list[DictRow]:
+    """Each with its last runs, oldest first, and how fresh it is if it is live."""
+    rows = repo.pipelines(ids)
+    runs = defaultdict[UUID, list[DictRow]](list)
+    for run in repo.last_runs(ids, LAST_RUNS):
+        runs[run["pipeline_id"]].append(run)
+    live = [row["id"] for row in rows if row["mode"] == "live"]
+    fresh = freshness(repo.conn, live) if live else {}
+    for row in rows:
+        row["runs"] = runs[row["id"]][::-1]
+        row["live"] = fresh.get(row["id"])
+    return rows

@@ -1,0 +1,47 @@
+"""Answers to a bulk request: those without errors are counted, all others are read item by item."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from vitrina.adapters.elastic.bulk import BulkSender, Shipment
+from vitrina.adapters.elastic.client import Answer, Elastic
+from vitrina.settings import Settings
+
+TAKEN = {"index": {"_id": 'a"status":b', "status": 201}}
+BUSY = {"index": {"_id": "c", "status": 429, "error": {"type": "es_rejected_execution_exception", "reason": "full"}}}
+BODY = b'{"index":{"_id":"1"}}\n{}\n{"index":{"_id":"2"}}\n{}\n'
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, content: Any, status: int = 200) -> Answer:
+    """What the client makes of it, written without spaces as Elasticsearch does."""
+    elastic = Elastic(Settings(elasticsearch_url=SecretStr("http://localhost:1")))
+    text = json.dumps(content, separators=(",", ":"))
+    monkeypatch.setattr(elastic, "_request", lambda *_, **__: httpx.Response(status, text=text))
+    return elastic.bulk("films", BODY)
+
+
+def left_over(answer: Answer) -> tuple[Shipment, str]:
+    """What a shipment of two documents has to send again after that answer."""
+    elastic = Elastic(Settings(elasticsearch_url=SecretStr("http://localhost:1")))
+    return BulkSender(elastic, "films", lambda: 0)._left_over(Shipment(BODY, 2), answer)
+
+
+def test_an_answer_without_errors_is_counted_whatever_the_ids_look_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = answer(monkeypatch, {"errors": False, "items": [TAKEN, TAKEN]})
+    assert given.body == {"errors": False, "taken": 2}
+    assert left_over(given) == (Shipment(b"", 0), "")
+
+
+def test_an_answer_for_fewer_documents_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = answer(monkeypatch, {"errors": False, "items": [TAKEN]})
+    assert left_over(given) == (Shipment(BODY, 2), "an answer for 1 of 2 documents")
+
+
+@pytest.mark.parametrize("errors", [True, False])
+def test_an_answer_with_an_error_is_read(monkeypatch: pytest.MonkeyPatch, errors: bool) -> None:
+    given = answer(monkeypatch, {"errors": errors, "items": [TAKEN, BUSY]})
+    assert left_over(given) == (Shipment(b'{"index":{"_id":"2"}}\n{}\n', 1), "full")

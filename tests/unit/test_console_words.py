@@ -1,0 +1,86 @@
+"""Every word of the console has its Russian, and no Russian word is left over."""
+
+import re
+from pathlib import Path
+from string import Formatter
+from typing import get_args
+
+import pytest
+
+from vitrina.control.console import i18n, pipelines, views
+from vitrina.control.console.fields import NEVER
+from vitrina.control.services import details, freshness
+from vitrina.domain.pipeline import Pipeline
+
+CONSOLE = Path(i18n.__file__).parent
+CALL = re.compile(r"""(?<!\w)(?:_|words)\(\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
+# Said through a variable: what a dictionary or a service holds.
+INDIRECT = {
+    *views.WORDS.values(),
+    *views.JS_WORDS,
+    *pipelines.TABS.values(),
+    *get_args(freshness.State),
+    *details.CAPTURE_COLUMNS,
+    *("viewer", "operator", "admin", "error", "warning", "info", "table", "pipeline", "mart", "query"),
+}
+
+
+def _said() -> set[str]:
+    texts = [file.read_text() for file in (*CONSOLE.rglob("*.html"), *CONSOLE.glob("*.py"))]
+    return {match[1] or match[2] for text in texts for match in CALL.finditer(text)} | INDIRECT
+
+
+def test_every_word_is_translated() -> None:
+    assert sorted(_said() - i18n.catalogue("ru").keys()) == []
+
+
+def test_every_field_of_a_pipeline_is_explained_in_russian() -> None:
+    about = {str(field.description) for name, field in Pipeline.model_fields.items() if name not in NEVER}
+    assert sorted(about - i18n.catalogue("ru").keys()) == []
+
+
+def test_no_translation_is_left_over() -> None:
+    code = "\n".join(file.read_text() for file in CONSOLE.glob("*.py"))
+    about = {field.description for field in Pipeline.model_fields.values()}
+    extra = i18n.catalogue("ru").keys() - _said() - about
+    assert sorted(word for word in extra if f'"{word}"' not in code) == []
+
+
+@pytest.mark.parametrize(("english", "russian"), i18n.catalogue("ru").items())
+def test_both_languages_fill_in_the_same(english: str, russian: str) -> None:
+    assert _places(english) == _places(russian)
+
+
+@pytest.mark.parametrize(
+    ("cookie", "header", "language"),
+    [
+        (None, "", "en"),
+        (None, "ru-RU,ru;q=0.9,en;q=0.8", "ru"),
+        (None, "de,en;q=0.5,ru;q=0.4", "en"),
+        (None, "fr;q=x, ru;q=0.1", "ru"),
+        ("en", "ru", "en"),
+        ("xx", "ru", "ru"),
+    ],
+)
+def test_the_language_is_the_chosen_one_or_the_browsers(cookie: str | None, header: str, language: str) -> None:
+    assert i18n.choose(cookie, header) == language
+
+
+@pytest.mark.parametrize(
+    ("seconds", "english", "russian"),
+    [
+        (0.25, "0.2 s", "0,2 с"),
+        (12, "12 s", "12 с"),
+        (200, "3 min 20 s", "3 мин 20 с"),
+        (7500, "2 h 5 min", "2 ч 5 мин"),
+    ],
+)
+def test_durations_and_numbers_are_written_as_the_language_does(seconds: float, english: str, russian: str) -> None:
+    assert i18n.Words("en").duration(seconds) == english
+    assert i18n.Words("ru").duration(seconds) == russian
+    assert i18n.Words("en").number(1234567) == "1,234,567"
+    assert i18n.Words("ru").number(1234567) == "1\N{NO-BREAK SPACE}234\N{NO-BREAK SPACE}567"
+
+
+def _places(text: str) -> set[str | None]:
+    return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
