@@ -63,9 +63,11 @@ def clone(template: str) -> str:
 
 
 def drop(conninfo: str) -> None:
-    """Away with it, whoever is connected."""
+    """Away with it, whoever is connected; who streams from a slot of its own may take a moment to leave."""
     name = str(conninfo_to_dict(conninfo)["dbname"])
+    active = "SELECT count(*) FROM pg_replication_slots WHERE database = %s AND active"
     with psycopg.connect(os.environ[SERVER], autocommit=True) as conn:
+        wait_for(lambda: conn.execute(active, [name]).fetchone() == (0,))
         conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 

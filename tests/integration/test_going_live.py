@@ -141,37 +141,37 @@ def test_a_mart_goes_live_and_back_without_a_row_rewritten(live: Living) -> None
         live.assert_equal(pipeline)
 
 
-def test_another_query_is_compared(live: Living) -> None:
-    pipeline = live.add(CARD)
-    live.follow(pipeline)
+def test_another_query_is_compared(wal: Living) -> None:
+    pipeline = wal.add(CARD)
+    wal.follow(pipeline)
     select = CARD.replace("f.title, ", "upper(f.title) AS title, ")
-    live.lab.sql("UPDATE etl.etl_pipelines SET source_query = %s WHERE id = %s", select, pipeline.id)
-    live.follow(pipeline)
-    assert live.why(pipeline) == "it is not live yet"
-    live.assert_equal(pipeline, select)
+    wal.lab.sql("UPDATE etl.etl_pipelines SET source_query = %s WHERE id = %s", select, pipeline.id)
+    wal.follow(pipeline)
+    assert wal.why(pipeline) == "it is not live yet"
+    wal.assert_equal(pipeline, select)
 
 
-def test_a_replaced_view_is_compared(live: Living) -> None:
-    lab = live.lab
+def test_a_replaced_view_is_compared(wal: Living) -> None:
+    lab = wal.lab
     lab.sql(VOTES.format(1))
     lab.sql("GRANT SELECT ON content.votes TO vitrina_reader")
-    pipeline = live.add("SELECT film_id, votes FROM content.votes")
-    live.follow(pipeline)
+    pipeline = wal.add("SELECT film_id, votes FROM content.votes")
+    wal.follow(pipeline)
     lab.sql(VOTES.format(2))
-    live.follow(pipeline)
-    assert "a view or a function that it uses was replaced" in live.why(pipeline)
-    live.assert_equal(pipeline)
-    live.follow(pipeline)
-    assert live.why(pipeline) == ""
+    wal.follow(pipeline)
+    assert "a view or a function that it uses was replaced" in wal.why(pipeline)
+    wal.assert_equal(pipeline)
+    wal.follow(pipeline)
+    assert wal.why(pipeline) == ""
 
 
-def test_a_mart_dropped_by_hand_is_filled_again(live: Living) -> None:
-    pipeline = live.add(CARD)
-    live.follow(pipeline)
-    live.lab.sql("DROP TABLE analytics.mart")
-    live.follow(pipeline)
-    assert live.why(pipeline) == "the mart was created or extended"
-    live.assert_equal(pipeline)
+def test_a_mart_dropped_by_hand_is_filled_again(wal: Living) -> None:
+    pipeline = wal.add(CARD)
+    wal.follow(pipeline)
+    wal.lab.sql("DROP TABLE analytics.mart")
+    wal.follow(pipeline)
+    assert wal.why(pipeline) == "the mart was created or extended"
+    wal.assert_equal(pipeline)
 
 
 # ── changes may be missing ───────────────────────────────────────────────────────────────────────────────────
@@ -230,38 +230,38 @@ def test_what_breaks_continuity_means_a_comparison(wal: Living, happens: Callabl
     wal.assert_equal(pipeline)
 
 
-def test_a_log_that_no_longer_reaches_back_means_a_comparison(live: Living) -> None:
-    lab, pipeline = live.lab, live.add(CARD)
-    live.follow(pipeline)
+def test_a_log_that_no_longer_reaches_back_means_a_comparison(wal: Living) -> None:
+    lab, pipeline = wal.lab, wal.add(CARD)
+    wal.follow(pipeline)
     lab.sql("UPDATE content.genre SET name = name || '!'")
-    live.catch_up()
+    wal.catch_up()
     lab.sql("UPDATE etl.etl_captures SET log_start = last_id + 1")
     lab.request(pipeline)
     Runner(lab.connections).run_once()
-    assert live.why(pipeline) == "the change log no longer reaches back to where it was"
-    live.assert_equal(pipeline)
+    assert wal.why(pipeline) == "the change log no longer reaches back to where it was"
+    wal.assert_equal(pipeline)
 
 
-def test_segments_dropped_while_they_are_read_are_noticed(live: Living, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab, pipeline = live.lab, live.add(CARD)
-    live.follow(pipeline)
+def test_segments_dropped_while_they_are_read_are_noticed(wal: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, pipeline = wal.lab, wal.add(CARD)
+    wal.follow(pipeline)
     lab.sql("UPDATE content.genre SET name = name || '!'")
-    live.catch_up()
+    wal.catch_up()
     read_slice = log.read_slice
 
     def read_what_is_left(*args: object) -> object:
         """As if the log had been trimmed between two looks at it."""
         lab.sql("UPDATE etl.etl_captures SET log_start = last_id + 1")
-        return [], live.tip.last_id
+        return [], wal.tip.last_id
 
     monkeypatch.setattr(log, "read_slice", read_what_is_left)
     lab.request(pipeline)
     Runner(lab.connections).run_once()
     monkeypatch.setattr(log, "read_slice", read_slice)
-    live.follow(pipeline)
+    wal.follow(pipeline)
     whys = [event["fields"].get("why") for event in lab.events(pipeline)]
     assert "the change log no longer reaches back to where it was" in whys
-    live.assert_equal(pipeline)
+    wal.assert_equal(pipeline)
 
 
 def test_a_table_not_captured_for_a_while_fails_with_the_remedy_and_then_catches_up(wal: Living) -> None:

@@ -51,11 +51,11 @@ def test_a_table_rewritten_in_place_is_compared(live: Living) -> None:
     live.assert_equal(pipeline)
 
 
-def test_a_column_that_changes_its_type_under_a_follower_is_drift(live: Living) -> None:
-    lab, pipeline = live.lab, live.add(CARD)
-    live.follow(pipeline)
+def test_a_column_that_changes_its_type_under_a_follower_is_drift(wal: Living) -> None:
+    lab, pipeline = wal.lab, wal.add(CARD)
+    wal.follow(pipeline)
     mart = lab.sql("SELECT * FROM analytics.mart ORDER BY film_id")
-    live.alter("content.film_work", "ALTER COLUMN rating TYPE numeric(8, 4)")
+    wal.alter("content.film_work", "ALTER COLUMN rating TYPE numeric(8, 4)")
     run = lab.run(pipeline)
     assert run["status"] == "FAILED"
     assert "drift: the query changed the type of rating" in run["error"]
@@ -117,30 +117,30 @@ def test_a_part_of_the_key_converges_all_rows_that_carry_it(live: Living) -> Non
     live.assert_equal(pipeline)
 
 
-def test_a_part_of_a_key_that_nothing_carries_is_done_with(live: Living) -> None:
-    lab, pipeline = live.lab, live.add(PLACES, ["film_id", "user_id"])
-    live.follow(pipeline)
+def test_a_part_of_a_key_that_nothing_carries_is_done_with(wal: Living) -> None:
+    lab, pipeline = wal.lab, wal.add(PLACES, ["film_id", "user_id"])
+    wal.follow(pipeline)
     with lab.db.transaction():
         lab.sql("INSERT INTO content.film_work (id, title, type) VALUES (%s, '', 'movie')", NO_FILM)
         lab.sql("INSERT INTO ugc.ratings (id, user_id, film_id, rating) VALUES (%s, %s, %s, 5)", *[NO_FILM] * 3)
         lab.sql("DELETE FROM ugc.ratings WHERE film_id = %s", NO_FILM)
-    run = live.follow(pipeline)
+    run = wal.follow(pipeline)
     assert run["rows_written"] == 0
-    assert live.position(pipeline)["id"] == live.tip.last_id
+    assert wal.position(pipeline)["id"] == wal.tip.last_id
     assert lab.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'etl_stage'") == []
-    live.assert_equal(pipeline)
+    wal.assert_equal(pipeline)
 
 
-def test_a_key_that_comes_twice_is_named(live: Living) -> None:
-    lab = live.lab
-    pipeline = live.add("SELECT film_id, user_id, rating FROM ugc.ratings", ["film_id", "user_id"])
-    live.follow(pipeline)
+def test_a_key_that_comes_twice_is_named(wal: Living) -> None:
+    lab = wal.lab
+    pipeline = wal.add("SELECT film_id, user_id, rating FROM ugc.ratings", ["film_id", "user_id"])
+    wal.follow(pipeline)
     unique = "SELECT conname FROM pg_constraint WHERE conrelid = 'ugc.ratings'::regclass AND contype = 'u'"
     for (name,) in lab.sql(unique):
         lab.sql(f"ALTER TABLE ugc.ratings DROP CONSTRAINT {name}")
     film, user = lab.sql("SELECT film_id, user_id FROM ugc.ratings LIMIT 1")[0]
     lab.sql("INSERT INTO ugc.ratings (id, user_id, film_id, rating) VALUES (gen_random_uuid(), %s, %s, 1)", user, film)
-    live.catch_up()
+    wal.catch_up()
     run = lab.run(pipeline)
     assert run["status"] == "FAILED"
     assert f"the query gives a key twice: film_id = {film}, user_id = {user}" in run["error"]
@@ -149,44 +149,44 @@ def test_a_key_that_comes_twice_is_named(live: Living) -> None:
 # ── deletes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_too_many_deletes_are_not_written_until_somebody_allows_them(live: Living) -> None:
-    lab, pipeline = live.lab, live.add(CARD)
+def test_too_many_deletes_are_not_written_until_somebody_allows_them(wal: Living) -> None:
+    lab, pipeline = wal.lab, wal.add(CARD)
     lab.configure(max_delete_rows=10)
-    live.follow(pipeline)
+    wal.follow(pipeline)
     lab.sql("DELETE FROM content.film_work WHERE id IN (SELECT id FROM content.film_work LIMIT 40)")
-    live.catch_up()
+    wal.catch_up()
     run = lab.run(pipeline)
     assert run["status"] == "FAILED"
     assert "this would delete 40 of 60 rows of analytics.mart" in run["error"]
     assert lab.value("SELECT count(*) FROM analytics.mart") == 60
-    live.follow(pipeline, allow_deletes=True)
-    live.assert_equal(pipeline)
+    wal.follow(pipeline, allow_deletes=True)
+    wal.assert_equal(pipeline)
 
 
-def test_rows_that_come_make_up_for_rows_that_go(live: Living, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab, pipeline = live.lab, live.add("SELECT id AS film_id, title FROM content.film_work")
+def test_rows_that_come_make_up_for_rows_that_go(wal: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, pipeline = wal.lab, wal.add("SELECT id AS film_id, title FROM content.film_work")
     monkeypatch.setattr(live_mode, "SLICE", 16)
     lab.configure(max_delete_rows=10, max_delete_share=0.3)
-    live.follow(pipeline)
+    wal.follow(pipeline)
     for _ in range(10):
         lab.sql(ADD_FILMS)
         lab.sql(
             "DELETE FROM content.film_work WHERE id IN (SELECT id FROM content.film_work WHERE title <> 'new' LIMIT 8)"
         )
-    run = live.follow(pipeline)
+    run = wal.follow(pipeline)
     assert run["rows_deleted"] == 60  # all there were
-    live.assert_equal(pipeline)
+    wal.assert_equal(pipeline)
 
 
-def test_a_mart_with_a_key_of_another_type_is_compared(live: Living) -> None:
-    lab = live.lab
+def test_a_mart_with_a_key_of_another_type_is_compared(wal: Living) -> None:
+    lab = wal.lab
     lab.sql("CREATE TABLE analytics.mart (film_id text PRIMARY KEY, title text)")
     lab.sql("ALTER TABLE analytics.mart OWNER TO vitrina_runner")
-    pipeline = live.add("SELECT id AS film_id, title FROM content.film_work")
-    live.follow(pipeline)
+    pipeline = wal.add("SELECT id AS film_id, title FROM content.film_work")
+    wal.follow(pipeline)
     lab.sql("UPDATE content.film_work SET title = title || '!' WHERE rating > 5")
-    live.catch_up()
+    wal.catch_up()
     lab.request(pipeline)
     Runner(lab.connections).run_once()
-    assert live.why(pipeline) == "the mart's key has another type or a collation of its own"
-    live.assert_equal(pipeline, "SELECT id::text AS film_id, title FROM content.film_work")
+    assert wal.why(pipeline) == "the mart's key has another type or a collation of its own"
+    wal.assert_equal(pipeline, "SELECT id::text AS film_id, title FROM content.film_work")
