@@ -84,6 +84,7 @@ def _break_maven(cli: Cli, folder: Path) -> None:
 # ── the stack ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.long
 def test_up_with_search_to_down(stack: Cli, home: Path, elastic: str) -> None:
     """`elastic` only tells whether this machine can have one."""
     del elastic

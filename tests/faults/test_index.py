@@ -176,6 +176,7 @@ def server() -> Iterator[EmbeddedElasticsearch]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+@pytest.mark.long
 @pytest.mark.elasticsearch
 def test_a_server_is_killed_in_the_middle_of_a_run(
     lab: Lab, server: EmbeddedElasticsearch, monkeypatch: pytest.MonkeyPatch

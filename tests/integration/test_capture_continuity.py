@@ -344,7 +344,7 @@ def test_a_new_partition_is_captured_or_asked_for(kind: str) -> None:
             wait_for(lambda: "content.parts_3" in (captured.capture.last_error or ""))
             captured.install()
         captured.run("INSERT INTO content.parts_3 VALUES (1, '2026-03-05', 'x')")
-        assert captured.catch_up()[-1]["new_image"] == {"id": "1", "day": "2026-03-05", "note": "x"}
+        assert {"id": "1", "day": "2026-03-05", "note": "x"} in [c["new_image"] for c in captured.catch_up()]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -141,6 +141,7 @@ def test_as_root_it_runs_as_another_user(server: EmbeddedElasticsearch) -> None:
 
 
 @real
+@pytest.mark.long
 def test_a_restart_keeps_data_and_url(server: EmbeddedElasticsearch) -> None:
     put(server, 1)
     before = (server.url, pid_of(server))
@@ -151,6 +152,7 @@ def test_a_restart_keeps_data_and_url(server: EmbeddedElasticsearch) -> None:
 
 
 @real
+@pytest.mark.long
 def test_a_killed_server_starts_again_with_what_it_confirmed_and_harms_nobody(server: EmbeddedElasticsearch) -> None:
     put(server, 2)
     url = server.url
@@ -177,6 +179,7 @@ def test_a_server_that_does_not_listen_is_killed(
 
 
 @real
+@pytest.mark.long
 def test_two_who_start_at_once_get_one_server(stopped: EmbeddedElasticsearch) -> None:
     both = [in_another_process(START, stopped.directory) for _ in range(2)]
     assert [process.wait() for process in both] == [0, 0]
@@ -185,6 +188,7 @@ def test_two_who_start_at_once_get_one_server(stopped: EmbeddedElasticsearch) ->
 
 
 @real
+@pytest.mark.long
 def test_a_start_that_was_killed_is_no_obstacle(stopped: EmbeddedElasticsearch) -> None:
     (stopped._home / "log").unlink()
     starter = in_another_process(START, stopped.directory)
@@ -205,6 +209,7 @@ def test_a_taken_port_is_refused_at_once(server: EmbeddedElasticsearch, public: 
 
 
 @real
+@pytest.mark.long
 def test_a_setting_that_it_does_not_know_is_named(server: EmbeddedElasticsearch, public: Path) -> None:
     other = EmbeddedElasticsearch(
         public / "odd", version=server.version, cache=server.cache, settings={"no.such.setting": True}

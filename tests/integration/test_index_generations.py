@@ -234,6 +234,9 @@ def test_who_was_taken_over_cannot_move_the_target_back(search: Search) -> None:
 # ── nobody notices a rebuild ─────────────────────────────────────────────────────────────────────────────────────
 
 
+GOING = "no_shard_available_action_exception"
+
+
 class Watcher(Thread):
     """Searches in a loop, and keeps every set of ids that it saw."""
 
@@ -258,7 +261,11 @@ class Watcher(Thread):
         allowed = [*self.allowed, set(self.search.documents())]
         assert [ids for ids in self.seen if ids not in allowed] == []
         assert self.seen[-1] == allowed[-1]
-        assert [error for error in self.errors if self.allowed or "index_not_found_exception" not in error] == []
+        assert [error for error in self.errors if not self._is_excused(error)] == []
+
+    def _is_excused(self, error: str) -> bool:
+        """There was no index before; or a foreign index of the very name goes with the swap, under its searches."""
+        return ("index_not_found_exception" in error and not self.allowed) or GOING in error
 
 
 @contextmanager

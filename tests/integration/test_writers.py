@@ -200,8 +200,8 @@ def test_a_query_that_cannot_be_read_by_key(sink: Sink) -> None:
 def test_rows_that_a_transform_changes_and_leaves_out(sink: Sink, mode: dict[str, Any]) -> None:
     limit = [8]
     shout = lambda row: row | {"title": row["title"].upper()} if row["id"] <= limit[0] else None  # noqa: E731
-    register("shout", shout)
-    pipeline = items(sink, type="PYTHON", python_task="shout", **mode)
+    register("shout_or_drop", shout)
+    pipeline = items(sink, type="PYTHON", python_task="shout_or_drop", **mode)
     loud = "SELECT id, upper(title) AS title, price, at FROM content.item WHERE id <= {}"
     assert went(sink, pipeline) == (8, 0)
     assert sink.rows(["id"]) == as_rows(sink.lab, loud.format(8), ["id"])

@@ -123,11 +123,16 @@ def _ordered(layers: list[list[str]], edges: set[tuple[str, str]]) -> list[list[
     for a, b in edges:
         neighbours[a].append(b)
         neighbours[b].append(a)
+    places = {key: place for layer in layers for key, place in _places(layer).items()}
     for sweep in range(SWEEPS):
-        for number in range(len(layers)) if sweep % 2 else reversed(range(len(layers))):
-            places = {key: row / max(len(layer), 1) for layer in layers for row, key in enumerate(layer)}
-            layers[number].sort(key=lambda key: (_middle(neighbours[key], places, places[key]), key))
+        for layer in layers if sweep % 2 else reversed(layers):
+            layer.sort(key=lambda key: (_middle(neighbours[key], places, places[key]), key))
+            places |= _places(layer)
     return layers
+
+
+def _places(layer: Sequence[str]) -> dict[str, float]:
+    return {key: row / len(layer) for row, key in enumerate(layer)}
 
 
 def _middle(keys: Sequence[str], places: dict[str, float], otherwise: float) -> float:
