@@ -86,13 +86,17 @@ class PgSync:
 
 
 def own_database(conninfo: str) -> str:
-    """A copy of the films in a database of its own: a slot sees all that happens in its database, others' work too."""
+    """A copy of the films in a database of its own: a slot sees all that happens in its database, others' work too.
+
+    The server is the benchmark's own, so who still uses the original (an earlier run that was killed) is sent away.
+    """
     copied = str(conninfo_to_dict(conninfo)["dbname"])
     with psycopg.connect(make_conninfo(conninfo, dbname="postgres"), autocommit=True) as conn:
         name = sql.Identifier(DATABASE)
         slots = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = ANY (%s)"
         conn.execute(slots, [[DATABASE, copied]])
         conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+        conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [copied])
         conn.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, sql.Identifier(copied)))
     return make_conninfo(conninfo, dbname=DATABASE)
 
