@@ -85,8 +85,13 @@ class Elastic:
         return dict(self._ok(self._send("POST", f"/{index}/_search", json=query), f"search {index}").body["hits"])
 
     def create(self, index: str, body: dict[str, Any]) -> Answer:
-        """Create an index; 400 if there is one of that name or the body is wrong."""
-        return self._send("PUT", f"/{index}", json=body)
+        """Create an index, without waiting for its shards; 400 if there is one of that name or the body is wrong."""
+        return self._send("PUT", f"/{index}?wait_for_active_shards=0", json=body)
+
+    def await_shards(self, index: str) -> None:
+        """Until it can be read and written: what is sent waits by itself, what is counted does not."""
+        path = f"/_cluster/health/{index}?wait_for_status=yellow&timeout=30s"
+        self._ok(self._send("GET", path), f"make {index} ready")
 
     def delete(self, index: str) -> None:
         """Remove an index, if it is there."""

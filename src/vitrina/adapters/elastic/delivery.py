@@ -94,6 +94,7 @@ class Delivery(Mode):
                 yield from self._finish(senders)
             self.settling = False
             yield from self._deliver(senders, self._mode_steps())
+            self.generations.make_ready()
             yield from self._finish(senders)
         yield from self._keeping_position(self.generations.close())
 

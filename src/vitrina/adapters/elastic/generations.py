@@ -1,6 +1,7 @@
 """Which index a run writes: the one that is served, or a new one beside it that takes its place when it is whole."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,6 +32,7 @@ class Generations:
         self.writer = writer
         self.shape = writer.shape
         self.current: Generation
+        self.ready: Future[None]
         self.is_new = False
         self.known: list[Generation] = []
 
@@ -56,14 +58,26 @@ class Generations:
         self.writer.generation = self.current
         self.writer.expect(self.job.reader.plan(sql.SQL(self.job.plan.select))["Plan Width"])
 
+    def make_ready(self) -> None:
+        """The last documents of an index that is built are on their way: what else it needs is begun beside them."""
+        if self.current.is_building:
+            aside = ThreadPoolExecutor(1, "serving")
+            self.ready = aside.submit(self._refresh_and_configure)
+            aside.shutdown(wait=False)
+
+    def _refresh_and_configure(self) -> None:
+        self.keeper.elastic.await_shards(self.current.index)
+        self.keeper.elastic.refresh(self.current.index)
+        self.keeper.elastic.configure(self.current.index, self.shape.serving)
+
     def close(self) -> Iterator[Step]:
         """Serve what was built, and remove what has been retired for long enough."""
         if self.current.is_building:
+            self.ready.result()
             yield self._verify
             if self.missing:
                 yield self._give_up
                 raise FatalError(self.missing, "keep others out of it, and run again")
-            self.keeper.elastic.configure(self.current.index, self.shape.serving)
             reach("before swap")
             self.keeper.serve(self.current)
             reach("after swap")

@@ -50,12 +50,13 @@ class IndexKeeper:
     def create(self, generation: Generation, body: dict[str, Any]) -> str | None:
         """Create it and give its uuid; None if somebody else has an index of that name."""
         mappings = body["mappings"] | {"_meta": {OWNER: {"pipeline": str(self.pipeline_id)}}}
-        answer = self.elastic.create(generation.index, body | {"mappings": mappings})
+        body = body | {"mappings": mappings, "aliases": {self.write_alias: {}}}
+        answer = self.elastic.create(generation.index, body)
         if answer.status == 400 and EXISTS in answer.reason:
             if not self.is_ours(self.elastic.get(generation.index).get(generation.index, {})):
                 return None
             self.elastic.delete(generation.index)  # begun by a run that was lost before it could say so
-            answer = self.elastic.create(generation.index, body | {"mappings": mappings})
+            answer = self.elastic.create(generation.index, body)
         if answer.status >= 300:
             self._refused(generation, answer.status, answer.reason)
         return self.uuid_of(generation.index)
@@ -67,12 +68,15 @@ class IndexKeeper:
 
     def take_writes(self, generation: Generation) -> None:
         """Move the write alias of any earlier epoch to ours; an earlier attempt may have written another index."""
-        actions: list[dict[str, Any]] = [{"add": {"index": generation.index, "alias": self.write_alias}}]
-        for index, found in self.elastic.get(f"{self._alias_prefix}*").items():
+        held = self.elastic.get(f"{self._alias_prefix}*")
+        actions: list[dict[str, Any]] = []
+        if self.write_alias not in held.get(generation.index, {}).get("aliases", {}):
+            actions.append({"add": {"index": generation.index, "alias": self.write_alias}})
+        for index, found in held.items():
             ours = self.epoch - (index == generation.index)
             older = [name for name in found["aliases"] if self._is_up_to(ours, name)]
             actions += [{"remove": {"index": index, "alias": name, "must_exist": False}} for name in older]
-        if not self.elastic.move_aliases(actions):
+        if actions and not self.elastic.move_aliases(actions):
             raise RetryableError(f"index {generation.index} has gone while its write alias was moved")
 
     def _is_up_to(self, last: int, alias: str) -> bool:
