@@ -26,16 +26,16 @@ demo: $(READY)  ## the cinema's tables to its marts, on an embedded Postgres
 	@$(BIN)/vitrina demo $(ARGS)
 
 test: $(READY)  ## all tests, on a real Postgres (ARGS="-k name" to choose)
-	@$(BIN)/python -m pytest -n 2 -m "not long" $(ARGS)
+	@$(BIN)/python -m pytest -n 3 -m "not long" $(ARGS)
 
 test-long: $(READY)  ## the few tests that take minutes each
 	@$(BIN)/python -m pytest -m long $(ARGS)
 
 test-pg15: $(READY)  ## the same tests, on Debian's Postgres 15
-	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(BIN)/python -m pytest -n 2 -m "not long" $(ARGS)
+	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(BIN)/python -m pytest -n 3 -m "not long" $(ARGS)
 
 test-es9: $(READY)  ## the Elasticsearch tests, on Elasticsearch 9 (needs Java 21 or newer)
-	@VITRINA_TEST_ES_VERSION=$${VITRINA_TEST_ES_VERSION:-9.2.0} $(BIN)/python -m pytest -n 2 -m "elasticsearch and not long" $(ARGS)
+	@VITRINA_TEST_ES_VERSION=$${VITRINA_TEST_ES_VERSION:-9.2.0} $(BIN)/python -m pytest -n 3 -m "elasticsearch and not long" $(ARGS)
 
 lint: $(READY)  ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -215,7 +215,8 @@ def test_two_who_edit_at_once_see_both_versions(filled: Api, desk: Desk) -> None
 def test_the_keyboard_alone_can_do_it(filled: Api, desk: Desk) -> None:
     many(filled, "keys", rows=100_000, batch_size=50)
     page = desk.open("/")
-    page.keyboard.type(filled.tokens["admin"])  # the field has the focus
+    expect(page.get_by_label("Token")).to_be_focused()
+    page.keyboard.type(filled.tokens["admin"])
     page.keyboard.press("Enter")
     _on(page, "Pipelines")
     _filter_and_run(page)

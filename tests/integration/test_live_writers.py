@@ -41,7 +41,7 @@ TITLES = """
 SEED = random.randrange(10**6)
 
 
-@transform("shout")
+@transform("live_shout")
 def shout(rows: Sequence[Row]) -> Iterator[Row]:
     """Louder, and without those that were rated twice."""
     for row in rows:
@@ -146,7 +146,7 @@ def test_marts_behind_a_transform_end_equal(lab: Lab, kind: str) -> None:
     with cinema(lab, kind) as live:
         tasks = [
             {"order_index": 1, "task_type": "SQL", "body": TITLES},
-            {"order_index": 2, "task_type": "PYTHON", "body": "shout"},
+            {"order_index": 2, "task_type": "PYTHON", "body": "live_shout"},
         ]
         mart = lab.add(mode="live", key=["film_id"], tasks=tasks, batch_size=3)
         shouted = f"SELECT film_id, upper(title) AS title, n FROM ({TITLES}) AS q WHERE n <> 2"
