@@ -103,6 +103,7 @@ def test_a_change_of_other_tables_does_not_wake_it_until_there_are_many(
     assert is_due(lab, pipeline)
     with lab.runner():
         wait_for(lambda: live.position(pipeline)["id"] > before + 100)
+        wait_for(lambda: lab.value("SELECT status = 'IDLE' FROM etl.etl_pipelines WHERE id = %s", pipeline.id))
     assert not is_due(lab, pipeline)
 
 
