@@ -52,7 +52,7 @@ def _create_with_a_mistake(page: Page) -> None:
     expect(checked).to_contain_text("generate_serie")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("alert")).to_contain_text("It was not saved")
-    _type_sql(page, MANY.format(rows=30_000))
+    _type_sql(page, MANY.format(rows=80_000))
     expect(checked).to_contain_text("Valid")
     expect(checked.get_by_role("table")).to_contain_text("word")
     expect(checked).to_contain_text('CREATE TABLE "analytics"."numbers"')
@@ -85,12 +85,12 @@ def _pause_and_resume(page: Page, api: Api) -> None:
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("#head h1")).to_contain_text("paused")
     [(loaded,)] = api.lab.sql("SELECT count(*) FROM analytics.numbers")
-    assert 0 < loaded < 30_000
+    assert 0 < loaded < 80_000
     page.get_by_role("button", name="Resume").click()
     api.wait_for(NAME, "IDLE", seconds=60)
     expect(page.locator("#head h1")).to_contain_text("idle")
     expect(page.locator("#progress")).to_contain_text("succeeded")
-    assert api.lab.sql("SELECT count(*) FROM analytics.numbers") == [(30_000,)]
+    assert api.lab.sql("SELECT count(*) FROM analytics.numbers") == [(80_000,)]
 
 
 def _break_compare_and_repair(page: Page, api: Api) -> None:

@@ -93,6 +93,10 @@ def push_down(lab: Lab, text: Text) -> str:
     return ""
 
 
+# Slots belong to the whole server, which other tests use too; one made here would be of this database, or physical.
+OWN_SLOTS = "pg_replication_slots WHERE database = current_database() OR slot_type = 'physical'"
+
+
 def digest(lab: Lab) -> dict[str, str]:
     """Every table and sequence of sources, meta-store and marts with the hash of its rows, and what exists at all."""
     names = lab.sql(
@@ -105,6 +109,6 @@ def digest(lab: Lab) -> dict[str, str]:
         )
         for (name,) in names
     }
-    for catalogue in ("pg_class", "pg_proc", "pg_type", "pg_roles", "pg_db_role_setting", "pg_replication_slots"):
+    for catalogue in ("pg_class", "pg_proc", "pg_type", "pg_roles", "pg_db_role_setting", OWN_SLOTS):
         hashes[catalogue] = str(lab.value(f"SELECT count(*) FROM {catalogue}"))
     return hashes
