@@ -2,7 +2,7 @@
 
 Every way takes one argument: $1, an array of array literals, one for each key column. Which is best differs: a
 restriction outside is pushed through GROUP BY, DISTINCT, PARTITION BY and UNION, but not across a join into a grouped
-subquery or a view.
+subquery or a view, nor through a FULL JOIN.
 """
 
 import re
@@ -20,6 +20,8 @@ COMMA, AND = sql.SQL(", "), sql.SQL(" AND ")
 TYPMOD = re.compile(r"\(\d+(,-?\d+)?\)")
 UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # without a length these mean a length of 1
 SMALL = 10_000.0  # a query that costs less may as well be read whole
+# What is not pushed down compares every row with every key, which the planner does not reckon: these two never do.
+SAFE = ("each", "among")
 LEAST_GAIN = 0.5  # a way that costs more than this share of the whole query spares nothing
 
 PARAMETER = sql.SQL("$1::text[]")  # the keys: an array literal for each key column
@@ -30,8 +32,9 @@ Cost: TypeAlias = Callable[[sql.Composable, Sequence[str | None]], float]
 class Way:
     """One way to read the rows of some keys."""
 
-    name: str  # outside | each | inside
+    name: str  # outside | each | inside | among
     query: sql.Composed
+    per_key: bool = False  # its price is that of one key, times the keys
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,11 @@ def ways(
     args: sql.Composable = PARAMETER,
 ) -> list[Way]:
     """Every way to read `select` for keys (or parts of keys: `key` names the columns that are given)."""
-    found = [Way("outside", outside(select, columns, key, args)), Way("each", for_each(select, columns, key, args))]
+    found = [
+        Way("outside", outside(select, columns, key, args)),
+        Way("each", for_each(select, columns, key, args), per_key=True),
+        Way("among", among(select, columns, key, args)),
+    ]
     restricted = inside(select, columns, key, ties, args)
     return [*found, Way("inside", outside(restricted, columns, key, args))] if restricted else found
 
@@ -75,6 +82,13 @@ def outside(
         wanted.append(exact.format(_names("q", key), COMMA.join(arrays)))
     text = "SELECT {} FROM (\n{}\n) AS q WHERE {}"
     return sql.SQL(text).format(_casts(columns), sql.SQL(select), AND.join(wanted))
+
+
+def among(select: str, columns: Sequence[Column], key: Sequence[str], args: sql.Composable = PARAMETER) -> sql.Composed:
+    """All of the query, hashed against the keys: never cheap, never much dearer than the query itself."""
+    text = "SELECT {} FROM (\n{}\n) AS q WHERE ({}) IN (SELECT * FROM unnest({}))"
+    arrays = COMMA.join(_arrays(columns, key, args))
+    return sql.SQL(text).format(_casts(columns), sql.SQL(select), _names("q", key), arrays)
 
 
 def for_each(
@@ -113,19 +127,29 @@ def choose_recompute(
     cost: Cost, found: Sequence[Way], whole: sql.Composable, samples: Mapping[int, Sequence[str | None]]
 ) -> Recompute:
     """The cheapest way for each number of keys. `samples` are arguments with so many real keys."""
+    everything, fewest = cost(whole, ()), min(samples)
+    bound = max(SMALL, LEAST_GAIN * everything)
+    sparing = [way for way in found if way.name in SAFE or cost(way.query, samples[fewest]) <= bound]
     chosen: dict[int, Way] = {}
     prices: dict[int, float] = {}
-    for size, args in samples.items():
-        priced = [(cost(way.query, args), way) for way in found]
+    for size in samples:
+        priced = [(_price(cost, way, size, samples), way) for way in sparing]
         prices[size], chosen[size] = min(priced, key=lambda pair: pair[0])
-    everything, fewest = cost(whole, ()), min(prices)
-    if everything > SMALL and prices[fewest] > LEAST_GAIN * everything:
+    if prices[fewest] > bound:
         reason = (
             f"the query cannot be read for some keys only (cost {prices[fewest]:,.0f} for {fewest}, "
             f"{everything:,.0f} for all), so every change means a full comparison"
         )
         return Recompute(chosen, reason)
     return Recompute(chosen)
+
+
+def _price(cost: Cost, way: Way, size: int, samples: Mapping[int, Sequence[str | None]]) -> float:
+    """What a way costs for so many keys. The planner takes thousands of distinct keys for 200, so `each` is scaled."""
+    if not way.per_key:
+        return cost(way.query, samples[size])
+    fewest = min(samples)
+    return cost(way.query, samples[fewest]) * size / fewest
 
 
 def _restrict(items: Any, tie: Tie, array: sql.Composed) -> bool:
