@@ -1,5 +1,6 @@
 """What a SELECT gives: its columns and their types, as Postgres describes them, without running it."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,8 @@ from psycopg.pq import ExecStatus
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection, fetch_all, translated
 
+TYPMOD = re.compile(r"\(\d+(,-?\d+)?\)")
+UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # without a length these mean a length of 1
 OURS = "vitrina_"  # begins the names of columns that Vitrina adds to scratch tables
 FIRST_USER_OID = 16_384  # below it: types that every server has, with the same binary form,
 OBJECT = "reg"  # except regclass and the like, whose binary form is a number that means nothing elsewhere
@@ -26,6 +29,12 @@ class Column:
     def identifier(self) -> sql.Identifier:
         """Its name, quoted."""
         return sql.Identifier(self.name)
+
+    @property
+    def unbounded_type(self) -> str:
+        """Its type without a length, so that nothing is cut when a value is cast to it."""
+        bare = TYPMOD.sub("", self.type)
+        return UNBOUNDED.get(bare, bare)
 
     @property
     def sql_type(self) -> sql.SQL:

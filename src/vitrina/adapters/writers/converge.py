@@ -4,7 +4,6 @@ Everything that depends on the user's query is composed here. Inside comparisons
 (c1, c2, …), so no name of the user's can clash with ours.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,11 +14,9 @@ from vitrina.adapters.writers.pieces import AND, COMMA, column_of, number, posit
 from vitrina.adapters.writers.postgres import STAMP, Mart
 from vitrina.sql.describe import Column
 
-TYPMOD = re.compile(r"\(\d+(,-?\d+)?\)")
 LAST_POSITION = sql.SQL(
     ", (SELECT ARRAY[vitrina_value, vitrina_id] FROM src ORDER BY vitrina_n DESC LIMIT 1) AS last_position"
 )
-UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # without a length these mean a length of 1
 
 
 @dataclass(frozen=True)
@@ -128,8 +125,7 @@ class QueryText:
         return text.format(self.args, number(index), sql.SQL(type_))
 
     def _type(self, name: str) -> str:
-        bare = TYPMOD.sub("", next(c.type for c in self.columns if c.name == name))
-        return UNBOUNDED.get(bare, bare)
+        return next(c.unbounded_type for c in self.columns if c.name == name)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ restriction outside is pushed through GROUP BY, DISTINCT, PARTITION BY and UNION
 subquery or a view, nor through a FULL JOIN.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,8 +16,6 @@ from vitrina.sql.describe import Column
 from vitrina.sql.live.ties import Tie
 
 COMMA, AND = sql.SQL(", "), sql.SQL(" AND ")
-TYPMOD = re.compile(r"\(\d+(,-?\d+)?\)")
-UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # without a length these mean a length of 1
 SMALL = 10_000.0  # a query that costs less may as well be read whole
 # What is not pushed down compares every row with every key, which the planner does not reckon: these two never do.
 SAFE = ("each", "among")
@@ -189,11 +186,6 @@ def _names(alias: str, key: Sequence[str]) -> sql.Composed:
 
 
 def _arrays(columns: Sequence[Column], key: Sequence[str], args: sql.Composable) -> list[sql.Composed]:
-    types = {column.name: column.type for column in columns}
+    types = {column.name: column.unbounded_type for column in columns}
     text = sql.SQL("({})[{}]::{}[]")
-    return [text.format(args, sql.SQL(str(at)), sql.SQL(_unbounded(types[name]))) for at, name in enumerate(key, 1)]
-
-
-def _unbounded(type_: str) -> str:
-    bare = TYPMOD.sub("", type_)
-    return UNBOUNDED.get(bare, bare)
+    return [text.format(args, sql.SQL(str(at)), sql.SQL(types[name])) for at, name in enumerate(key, 1)]
