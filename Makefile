@@ -8,7 +8,7 @@ ROUNDS ?= 100
 SCALE  ?= full
 export VITRINA_HOME ?= .vitrina
 
-.PHONY: help demo test test-long test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench bench-changes \
+.PHONY: help demo test test-long test-pg15 test-es9 lint openapi reference live-verdicts format up down logs migrate-db bench bench-changes \
         bench-console screenshots assets faults lock clean
 
 help:  ## this list
@@ -44,6 +44,9 @@ lint: $(READY)  ## ruff, mypy --strict, import-linter
 
 openapi: $(READY)  ## write docs/openapi.json anew
 	@$(BIN)/python -m tests.contract.refresh
+
+reference: $(READY)  ## write docs/reference.md anew
+	@$(BIN)/python -m tests.docs.refresh
 
 live-verdicts: $(READY)  ## write tests/corpora/live_verdicts.txt anew
 	@VITRINA_REFRESH=1 $(BIN)/python -m pytest -n 0 tests/integration/test_live_verdicts.py -k committed
