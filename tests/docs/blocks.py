@@ -24,6 +24,8 @@ FENCE = re.compile(
 )
 FILE = re.compile(r"\A# ([\w./-]+\.\w+)\n")
 CELL = re.compile(r"^\| `(vitrina [^`]+)` \|", re.MULTILINE)
+# They start, stop or follow a whole stack (tests/acceptance/test_cli.py), or need a run under way (tests/contract).
+ELSEWHERE = {"demo", "up", "down", "logs", "serve", "reload-config"}
 RUN = {"sh", "console", "sql", "python", "yaml", "json"}
 SHOWN = {"", "text"}
 
@@ -74,7 +76,8 @@ def blocks(page: str, text: str) -> Iterator[Block]:
 def cells(page: str, text: str) -> Iterator[Block]:
     """The commands that begin the rows of a table."""
     for match in CELL.finditer(text):
-        yield Block(page, text.count("\n", 0, match.start()) + 1, "sh", match[1].replace(r"\|", "|") + "\n")
+        if match[1].split()[1] not in ELSEWHERE:
+            yield Block(page, text.count("\n", 0, match.start()) + 1, "sh", match[1] + "\n")
 
 
 def read(path: Path) -> list[Block]:

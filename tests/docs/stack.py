@@ -34,8 +34,8 @@ class Stack:
     def make(cls, folder: Path, **environment: str) -> "Stack":
         """Everything of the project but what a run leaves behind."""
         work, commands = folder / "vitrina", folder / "bin"
-        for path in (work, commands):
-            path.mkdir()
+        work.mkdir()
+        commands.mkdir()
         for file in ROOT.iterdir():
             if file.name not in (".vitrina", ".git", ".env"):
                 (work / file.name).symlink_to(file)
