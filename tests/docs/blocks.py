@@ -6,9 +6,9 @@
 | `console` | each `$` line is run; the lines below it must appear in its output, in order; `…` stands for anything |
 | `sql` | run on the warehouse by `vitrina psql` |
 | `yaml`, `python`, `json`, with a first line `# file.ext` | written to that file |
-| `yaml` without one | must be a pipeline, or a part of one |
+| `yaml` without one | must be readable, and a valid pipeline if it looks like one |
 | `python` without one | run |
-| `text`, or none | shown to people only |
+| `text`, `ini` and such, or none | shown to people only |
 
 `<!-- not run: why -->` above a fence leaves it out. What a page exports stays until its end.
 """
@@ -27,7 +27,7 @@ CELL = re.compile(r"^\| `(vitrina [^`]+)` \|", re.MULTILINE)
 # They start, stop or follow a whole stack (tests/acceptance/test_cli.py), or need a run under way (tests/contract).
 ELSEWHERE = {"demo", "up", "down", "logs", "serve", "reload-config"}
 RUN = {"sh", "console", "sql", "python", "yaml", "json"}
-SHOWN = {"", "text"}
+SHOWN = {"", "text", "ini", "toml", "crontab", "promql", "pycon"}
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def blocks(page: str, text: str) -> Iterator[Block]:
         indent = match["indent"]
         body = "".join(line.removeprefix(indent) for line in match["body"].splitlines(keepends=True))
         line = text.count("\n", 0, match.start("kind")) + 1
-        assert match["kind"] in RUN | SHOWN, f"{page}:{line}: a fence is one of {', '.join(sorted(RUN))} or text"
+        assert match["kind"] in RUN | SHOWN, f"{page}:{line}: a fence is one of {', '.join(sorted(RUN | SHOWN))}"
         yield Block(page, line, match["kind"], body, match["why"])
 
 
