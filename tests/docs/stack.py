@@ -42,7 +42,8 @@ class Stack:
                 (work / file.name).symlink_to(file)
         stack = cls(work, {})
         path = f"{commands}:{Path(sys.executable).parent}:{CLEAN['PATH']}"
-        ours = {"VITRINA_PORT": stack.port, "VITRINA_POLL_SECONDS": "0.1", "DOCS_STATE": str(folder / "state")}
+        ours = {"DOCS_STATE": str(folder / "state"), "DOCS_BIN": str(commands)}
+        ours |= {"VITRINA_PORT": stack.port, "VITRINA_POLL_SECONDS": "0.1"}
         stack.environment = CLEAN | ours | {"PATH": path, "COLUMNS": "200"} | environment
         stack.server = forking.install(commands)
         return stack
@@ -92,9 +93,8 @@ class Stack:
 
     def bash(self, script: str, *, both: bool = False) -> str:
         """Run it, with what the page has exported so far; what it printed, on both channels if asked."""
-        script = (
-            f'[ -f "$DOCS_STATE" ] && . "$DOCS_STATE"\n{script.replace(DEFAULT_PORT, f"127.0.0.1:{self.port}")}\n{KEEP}'
-        )
+        local = script.replace(DEFAULT_PORT, f"127.0.0.1:{self.port}")
+        script = f'[ -f "$DOCS_STATE" ] && . "$DOCS_STATE"\nPATH="$DOCS_BIN:$PATH"\n{local}\n{KEEP}'
         errors = subprocess.STDOUT if both else subprocess.PIPE
         done = subprocess.run(
             ["bash", "-ec", script],

@@ -38,7 +38,9 @@ REASONS = {
     "takes hours",
     "an outline",
 }
-INDEXES = "film"
+INDEXES = ("film_search", "film_finder")
+# For `make demo`. Its indexes are another test's (tests/acceptance/test_search.py), on the same server.
+SMALL_DEMO = {"ARGS": "--no-search --films 400 --ratings 4000"}
 
 
 def pages() -> list[str]:
@@ -75,14 +77,14 @@ def stack(search: str | None) -> Iterator[Stack]:
     found = {"ELASTICSEARCH_URL": search} if search else {}
     allowed = {"VITRINA_ALLOWED_ES_INDEXES": "film*", "VITRINA_ALLOWED_OTHER_TARGETS": "sqlite:*"}
     plug_in = {"PYTHONPATH": str(folder / "plug-in"), "SQLITE_MARTS": str(folder)}
-    made = Stack.make(folder, **found, **allowed, **plug_in)
+    made = Stack.make(folder, **found, **allowed, **plug_in, **SMALL_DEMO)
     try:
         yield made
     finally:
         made.close()
         shutil.rmtree(folder, ignore_errors=True)
-        if search:
-            delete_indexes(search, INDEXES)
+        for index in INDEXES if search else ():
+            delete_indexes(str(search), index)
 
 
 def test_every_page_does_what_it_says(stack: Stack, search: str | None, subtests: pytest.Subtests) -> None:
