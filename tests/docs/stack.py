@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -109,13 +108,6 @@ class Stack:
         )
         assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}{done.stderr or ''}"
         return done.stdout
-
-    def wait_for(self, command: str, seconds: float = 30) -> None:
-        """Until a command says yes."""
-        deadline = time.monotonic() + seconds
-        while subprocess.run(["bash", "-c", command], env=self.environment, cwd=self.folder, check=False).returncode:
-            assert time.monotonic() < deadline, command
-            time.sleep(0.2)
 
 
 def compare(shown: list[str], printed: str) -> None:
