@@ -2,7 +2,7 @@
 
 | fence | what is done with it |
 |---|---|
-| `sh` | run by bash; a `json` block right below it is what it must answer, in part |
+| `sh`, `shell` | run by bash; a `json` block right below it is what it must answer, in part |
 | `console` | each `$` line is run; the lines below it must appear in its output, in order; `…` stands for anything |
 | `sql` | run on the warehouse by `vitrina psql` |
 | `yaml`, `python`, `json`, with a first line `# file.ext` | written to that file |
@@ -26,7 +26,7 @@ FILE = re.compile(r"\A# ([\w./-]+\.\w+)\n")
 CELL = re.compile(r"^\| `(vitrina [^`]+)` \|", re.MULTILINE)
 # They start, stop or follow a whole stack (tests/acceptance/test_cli.py), or need a run under way (tests/contract).
 ELSEWHERE = {"demo", "up", "down", "logs", "serve", "reload-config"}
-RUN = {"sh", "console", "sql", "python", "yaml", "json"}
+RUN = {"sh", "shell", "console", "sql", "python", "yaml", "json"}
 SHOWN = {"", "text", "ini", "toml", "crontab", "promql", "pycon"}
 
 
@@ -58,6 +58,10 @@ class Block:
             elif line.strip() and found:
                 found[-1][1].append(line)
         return found
+
+    def is_right_below(self, other: "Block | None") -> bool:
+        """Whether nothing is between the two."""
+        return other is not None and self.line == other.line + other.body.count("\n") + 2
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"

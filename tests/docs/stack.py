@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 TIMEOUT = 600
 KEEP = 'declare -px > "$DOCS_STATE"'
 IN_A_PIPELINE = {"source_query", "source_table", "tasks"}
+OUTSIDE = re.compile(r"^(?:sudo )?(?:pip|uv|docker|helm|kubectl|apt|apt-get|systemctl|crontab) ", re.MULTILINE)
 DEFAULT_PORT = "127.0.0.1:8765"
 
 
@@ -66,7 +67,14 @@ class Stack:
             (self.folder / block.file).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / block.file).write_text(block.body)
             return ""
-        how = {"sh": self._sh, "console": self._console, "sql": self._sql, "python": self._python, "yaml": self._yaml}
+        how = {
+            "sh": self._sh,
+            "shell": self._sh,
+            "console": self._console,
+            "sql": self._sql,
+            "python": self._python,
+            "yaml": self._yaml,
+        }
         return how[block.kind](block) if block.kind in how else ""
 
     def _sh(self, block: Block) -> str:
@@ -92,6 +100,7 @@ class Stack:
 
     def bash(self, script: str, *, both: bool = False) -> str:
         """Run it, with what the page has exported so far; what it printed, on both channels if asked."""
+        assert not OUTSIDE.search(script), "this changes the machine: <!-- not run: why --> above the fence"
         local = script.replace(DEFAULT_PORT, f"127.0.0.1:{self.port}")
         script = f'[ -f "$DOCS_STATE" ] && . "$DOCS_STATE"\nPATH="$DOCS_BIN:$PATH"\n{local}\n{KEEP}'
         errors = subprocess.STDOUT if both else subprocess.PIPE

@@ -98,7 +98,7 @@ def test_every_page_does_what_it_says(stack: Stack, search: str | None, subtests
 
 def run_page(stack: Stack, page: str) -> None:
     """Block by block; a page of commands has those of its tables too."""
-    answer: str | None = None  # of a command right above
+    said, above = "", None
     found = [*read(path_of(page))]
     if page in TABLES:
         found += cells(page, path_of(page).read_text())
@@ -107,16 +107,15 @@ def run_page(stack: Stack, page: str) -> None:
             continue
         try:
             if block.kind == "json" and not block.file:
-                check_answer(block, answer)
+                check_answer(block, said if block.is_right_below(above) else None)
             else:
-                said = stack.run(block)
-                answer = said if block.kind == "sh" else None
+                said, above = stack.run(block), block
         except AssertionError as error:
             raise AssertionError(f"docs, {page}:{block.line}\n{block.body}\n{error}") from None
 
 
 def check_answer(block: Block, answer: str | None) -> None:
-    """JSON below a command is what it answers; elsewhere it has to be JSON."""
+    """JSON right below a command is what it answers; elsewhere it has to be JSON."""
     expected = json.loads(block.body)
     assert answer is None or shortened(json.loads(answer), expected) == expected
 
