@@ -1,4 +1,4 @@
-"""Loading an empty mart: plain ordered inserts, by key range from the query or by number from the stage."""
+"""Loading an empty mart: plain ordered inserts, by key range from the query, whole, or by number from the stage."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -26,9 +26,15 @@ class Load:
         self.job = work.job
 
     def steps(self) -> Iterator[Step]:
-        """Find where batches end, or stage if ranges would be dear; then batch after batch."""
+        """Find where batches end, then batch after batch; if ranges would be dear, read once: into the mart or a stage.
+
+        An empty mart has nothing to lose: what is interrupted starts again, as filling a stage would.
+        """
         if not self.work.staged:
             yield self._find_bounds
+            if self.too_dear and self._fits_at_once:
+                yield self._load_whole
+                return
             if self.too_dear:
                 yield partial(self.work.fill, why=self.too_dear)
         if self.work.staged_rows is not None:
@@ -58,8 +64,13 @@ class Load:
         self.work.refuse_null_keys(conn, self.bounds.identifier)
         self.too_dear = self._too_dear(conn)
         batches = self.bound_count + 1
-        read = "staged" if self.too_dear else "by key range"
+        read = ("at once" if self._fits_at_once else "staged") if self.too_dear else "by key range"
         return StepResult("found what to load", position={"phase": "load"}, fields={"batches": batches, "read": read})
+
+    @property
+    def _fits_at_once(self) -> bool:
+        """Whether the writer takes all rows in one transaction: a table does, an index holds them in memory."""
+        return (self.bound_count + 1) * self.job.rows_at_once <= self.job.writer.most_rows
 
     def _too_dear(self, conn: Connection) -> str:
         """Judged by a batch in the middle."""
@@ -85,6 +96,13 @@ class Load:
         params = [self._ends(conn, number), query.as_string(conn)]
         rows = self._insert(conn, scope, self.work.key_columns("t"), params)
         return self._loaded(Counts(read=rows, written=rows), number + 1, self.bound_count + 1)
+
+    def _load_whole(self, conn: Connection) -> StepResult:
+        """Everything that the query gives, in one statement, with the memory of a comparison."""
+        conn.execute("SELECT set_config('work_mem', %s, true)", [self.job.reader.settings["work_mem"]])
+        scope = reader_scope(self.job.columns, sql.SQL("'{}'::text[]"), "$1")
+        rows = self._insert(conn, scope, self.work.key_columns("t"), [self.work.query.whole().as_string(conn)])
+        return self._loaded(Counts(read=rows, written=rows), 1, 1)
 
     def load_slice(self, start: int, end: int, conn: Connection) -> StepResult:
         """Staged rows, by number."""
