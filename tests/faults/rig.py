@@ -181,7 +181,7 @@ class Rig:
                 config = {"name": name, "target_table": target, "key": ["id"], "batch_size": 7} | MODES[mode] | how
                 self.pipelines[name] = self.lab.add(**config)
         self.revive()
-        self.run(self.asked)
+        self.run(self.pipelines.values())
         self.wait(lambda: not self.unequal(self.pipelines.values()))
         for sink, mode in KINDS:
             if sink == "table":

@@ -57,7 +57,9 @@ def test_a_first_load_killed_anywhere_is_gone_on_with(nursery: Nursery, point: s
 
 @pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
 @pytest.mark.scenario(2)
-def test_changes_killed_anywhere_also_between_bulk_and_checkpoint_are_there_once(nursery: Nursery, mode: dict[str, Any]) -> None:
+def test_changes_killed_anywhere_also_between_bulk_and_checkpoint_are_there_once(
+    nursery: Nursery, mode: dict[str, Any]
+) -> None:
     pipeline = nursery.add("changes", **mode)
     nursery.lab.run(pipeline)
     for point in SENDING:
