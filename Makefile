@@ -9,7 +9,7 @@ SCALE  ?= full
 export VITRINA_HOME ?= .vitrina
 
 .PHONY: help demo test test-long test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench bench-changes \
-        bench-console screenshots assets faults lock clean
+        bench-console screenshots assets faults races lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,7 +78,10 @@ screenshots: $(READY)  ## the console's pages, from the demo, into docs/images (
 assets:  ## the console's editor, htmx and uPlot anew (needs node and npm)
 	@cd tools/console && npm ci --no-audit --no-fund && node build.mjs
 
-faults: $(READY)  ## the long form of the fault and race loops (ROUNDS=500)
+faults: $(READY)  ## kills, stops, cuts and crashes over all sinks and modes (ROUNDS=500; SEED and FIRST repeat some)
+	@$(BIN)/python -m tests.faults --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
+
+races: $(READY)  ## the long form of the other fault and race tests (ROUNDS=20)
 	@VITRINA_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m faults $(ARGS)
 
 lock: $(READY)  ## pin the dependencies anew

@@ -25,7 +25,7 @@ from tests.support import (
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.log import configure_logging
 
-pytest.register_assert_rewrite("tests.sinks", "tests.faults.children", "tests.faults.driver")
+pytest.register_assert_rewrite("tests.sinks", "tests.faults.oracle")
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
 
 

@@ -63,6 +63,7 @@ def test_a_runner_killed_at_any_moment_is_followed_by_another(driver: Driver) ->
         assert driver.stop(last) == 0
 
 
+@pytest.mark.scenario(8)
 def test_when_all_runners_are_killed_the_next_ones_go_on(driver: Driver) -> None:
     pipelines = [driver.add(f"m{n}") for n in range(4)]
     for pipeline in pipelines:
@@ -78,7 +79,8 @@ def test_when_all_runners_are_killed_the_next_ones_go_on(driver: Driver) -> None
     assert driver.lab.value("SELECT max(attempt) FROM etl.etl_runs") == 2
 
 
-def test_a_stopped_runner_is_taken_over_and_commits_nothing_when_it_goes_on(driver: Driver) -> None:
+@pytest.mark.scenario(3)
+def test_a_runner_stopped_past_its_lease_is_taken_over_and_commits_nothing_when_it_goes_on(driver: Driver) -> None:
     pipeline, other = driver.add(), driver.add("other")
     driver.lab.request(pipeline)
     zombie = driver.start()
@@ -98,6 +100,7 @@ def test_a_stopped_runner_is_taken_over_and_commits_nothing_when_it_goes_on(driv
     assert driver.stop(zombie) == 0
 
 
+@pytest.mark.scenario(58)
 def test_a_runner_stopped_between_its_fence_and_its_commit_commits_nothing(driver: Driver) -> None:
     pipeline = driver.add()
     hold(driver)
@@ -117,7 +120,8 @@ def test_a_runner_stopped_between_its_fence_and_its_commit_commits_nothing(drive
     assert driver.stop(zombie) == 0
 
 
-def test_sigterm_ends_the_batch_and_hands_the_pipeline_back(driver: Driver) -> None:
+@pytest.mark.scenario(14)
+def test_sigterm_ends_the_batch_releases_the_lease_and_hands_the_pipeline_back(driver: Driver) -> None:
     pipeline = driver.add()
     driver.lab.request(pipeline, allow_deletes=True)
     process = driver.start()
@@ -132,6 +136,7 @@ def test_sigterm_ends_the_batch_and_hands_the_pipeline_back(driver: Driver) -> N
     driver.assert_all_well(pipeline)
 
 
+@pytest.mark.scenario(17)
 def test_a_pause_survives_the_death_of_the_runner(driver: Driver) -> None:
     pipeline = driver.add()
     driver.lab.request(pipeline)
@@ -149,7 +154,8 @@ def test_a_pause_survives_the_death_of_the_runner(driver: Driver) -> None:
     driver.assert_all_well(pipeline)
 
 
-def test_a_pipeline_that_kills_its_runner_ends_failed_and_the_others_run(driver: Driver) -> None:
+@pytest.mark.scenario(9)
+def test_a_pipeline_that_kills_its_runner_three_times_ends_failed_and_the_others_run(driver: Driver) -> None:
     (driver.folder / "killer.py").write_text(KILLER)
     driver.environment = {"VITRINA_TRANSFORM_MODULES": "killer", "PYTHONPATH": str(driver.folder)}
     killer = driver.add("killer", type="PYTHON", python_task="kill_the_runner")
@@ -165,7 +171,8 @@ def test_a_pipeline_that_kills_its_runner_ends_failed_and_the_others_run(driver:
     driver.assert_all_well(other)
 
 
-def test_a_pipeline_deleted_by_hand_is_let_go_and_the_others_go_on(driver: Driver) -> None:
+@pytest.mark.scenario(20)
+def test_a_pipeline_deleted_by_hand_while_it_runs_is_let_go_and_the_others_go_on(driver: Driver) -> None:
     pipeline, other = driver.add(), driver.add("other")
     driver.lab.request(pipeline)
     driver.lab.request(other)
@@ -197,7 +204,8 @@ def test_many_runners_run_every_request_exactly_once(driver: Driver, count: int)
     assert outcome == [("SUCCESS", 1, 20 * rounds)]
 
 
-def test_the_database_may_crash_in_the_middle_of_a_batch() -> None:
+@pytest.mark.scenario(11, 57)
+def test_the_database_restarted_in_the_middle_of_a_batch_loses_nothing_though_its_stages_are_empty() -> None:
     """A server of its own, restarted without a word while a runner writes."""
     home = Path(tempfile.mkdtemp(prefix="vitrina-crash-"))
     home.chmod(0o755)

@@ -34,6 +34,7 @@ from vitrina.runner.manager import PipelineManager
 
 HERE = " AND datname = current_database()"  # the server is shared with other tests
 ROUNDS = int(os.environ.get("VITRINA_ROUNDS", "0"))
+CLAIMS = 1_000
 FILMS = "SELECT f.id AS film_id, f.title FROM content.film_work f"
 
 
@@ -91,9 +92,9 @@ def test_second_runner_cannot_claim_a_running_pipeline(lab: Lab) -> None:
     assert leases(lab).expired() == []
 
 
-def test_eight_runners_never_hold_one_epoch_twice(lab: Lab) -> None:
+@pytest.mark.scenario(5)
+def test_eight_runners_and_a_thousand_claims_of_one_pipeline_never_hold_one_epoch_twice(lab: Lab) -> None:
     mart(lab)
-    rounds = max(200, ROUNDS)
     seen: list[int] = []
     holders = 0
 
@@ -101,7 +102,7 @@ def test_eight_runners_never_hold_one_epoch_twice(lab: Lab) -> None:
         nonlocal holders
         with connect(lab.connections.warehouse, "test") as conn:
             repo = leases(lab, conn=conn)
-            while len(seen) < rounds:
+            while len(seen) < CLAIMS:
                 PipelineRepo(conn).request_run(pipeline_id)
                 claim = repo.claim()
                 if claim:
@@ -114,7 +115,7 @@ def test_eight_runners_never_hold_one_epoch_twice(lab: Lab) -> None:
     pipeline_id = lab.value("SELECT id FROM etl.etl_pipelines")
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
-    assert len(set(seen)) == len(seen) >= rounds
+    assert len(set(seen)) == len(seen) >= CLAIMS
     assert sorted(seen) == list(range(1, len(seen) + 1))
 
 
@@ -126,6 +127,7 @@ def test_the_oldest_request_comes_first(lab: Lab) -> None:
     assert [claim.name for claim in (repo.claim(), repo.claim(), repo.claim()) if claim] == ["p3", "p1", "p2"]
 
 
+@pytest.mark.scenario(19)
 def test_a_run_uses_the_configuration_of_the_version_it_names(lab: Lab) -> None:
     """However edits and claims interleave."""
     pipeline = mart(lab)
@@ -262,6 +264,7 @@ def test_a_crash_long_ago_does_not_count(lab: Lab) -> None:
     lab.assert_equal(pipeline)
 
 
+@pytest.mark.scenario(6)
 def test_completion_races_takeover_and_exactly_one_wins(lab: Lab) -> None:
     pipeline = mart(lab)
     with connect(lab.connections.warehouse, "a") as one, connect(lab.connections.warehouse, "b") as other:
@@ -329,6 +332,7 @@ def expiry(lab: Lab, claim: Claim) -> Any:
     return lab.value("SELECT expires_at FROM etl.etl_leases WHERE run_id = %s", claim.run_id)
 
 
+@pytest.mark.scenario(13)
 def test_leases_are_renewed_while_every_slot_is_busy(lab: Lab) -> None:
     """A batch that takes longer than the lease, in the only slot."""
     lab.configure(lease_seconds=1, slots=1)
@@ -551,6 +555,7 @@ def leave_the_process(rows: Any) -> Any:
     raise SystemExit("out of here")
 
 
+@pytest.mark.scenario(15)
 def test_others_never_notice_a_pipeline_that_fails_in_every_way(lab: Lab) -> None:
     bad: list[dict[str, Any]] = [
         {"source_query": "SELECT nonsense"},

@@ -47,8 +47,8 @@ class PipelineDispatcher:
         return claim
 
     def claim(self, leases: LeaseRepo, only: UUID | None) -> Claim | None:
-        """What was asked for or is due; then what a lost runner left behind."""
-        return leases.claim(only) or self._take_over(leases, only)
+        """What a lost runner left behind, which has waited longest; then what was asked for or is due."""
+        return self._take_over(leases, only) or leases.claim(only)
 
     def close(self) -> None:
         """End the session."""
