@@ -202,6 +202,7 @@ def test_an_edit_is_validated(api: Api) -> None:
     assert api.patch("b", {"name": "films"}).status_code == 409
 
 
+@pytest.mark.scenario(54)
 @pytest.mark.parametrize("body", [{"nothing": 1}, {"id": str(uuid4())}, {"status": "RUNNING"}, {"version": 3}, [], 1])
 def test_unknown_fields_are_refused(shared: Api, body: Any) -> None:
     assert shared.patch("films", body).status_code == 422

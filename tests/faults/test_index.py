@@ -92,6 +92,7 @@ def test_who_sends_again_what_is_in_doubt_may_be_stopped_too(nursery: Nursery, m
     nursery.assert_all_well(pipeline)
 
 
+@pytest.mark.scenario(43)
 def test_a_rebuild_killed_anywhere_leaves_the_old_index_served_or_the_new_one(nursery: Nursery) -> None:
     pipeline = nursery.add("built")
     nursery.lab.run(pipeline)
@@ -180,6 +181,7 @@ def server() -> Iterator[EmbeddedElasticsearch]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+@pytest.mark.scenario(41, 44)
 @pytest.mark.long
 @pytest.mark.elasticsearch
 def test_a_server_is_killed_in_the_middle_of_a_run(
