@@ -8,8 +8,8 @@ ROUNDS ?= 100
 SCALE  ?= full
 export VITRINA_HOME ?= .vitrina
 
-.PHONY: help demo test test-long test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench bench-changes \
-        bench-console screenshots assets faults races lock clean
+.PHONY: help demo test test-long test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench \
+        bench-changes bench-console screenshots assets faults races model mutations load lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -83,6 +83,17 @@ faults: $(READY)  ## kills, stops, cuts and crashes over all sinks and modes (RO
 
 races: $(READY)  ## the long form of the other fault and race tests (ROUNDS=20)
 	@VITRINA_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m faults $(ARGS)
+
+model: $(READY)  ## the claim protocol exhaustively, the lifecycle at length, 1,020 late commits and 1,000 claims
+	@$(BIN)/python -m tests.models.search
+	@VITRINA_ROUNDS=1000 $(BIN)/python -m pytest -n 2 tests/models/test_lifecycle.py tests/integration/test_late_commits.py \
+	    tests/integration/test_claims.py -k "any_order or however_late or eight_runners" $(ARGS)
+
+mutations: $(READY)  ## take out each guard in turn: some test must notice
+	@$(BIN)/python -m tools.mutations $(ARGS)
+
+load: $(READY)  ## 10,000 pipelines, 8 runners, 200 runs a minute
+	@$(BIN)/python -m bench.load $(ARGS)
 
 lock: $(READY)  ## pin the dependencies anew
 	@$(BIN)/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock

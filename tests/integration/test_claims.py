@@ -17,7 +17,7 @@ import pytest
 from tests.support import Lab
 from vitrina import transform
 from vitrina.adapters.readers.postgres import PostgresReader
-from vitrina.domain.errors import ConfigError, FatalError, LeaseLost, RetryableError
+from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError, LeaseLost, RetryableError
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import Connection, connect, queries
@@ -290,6 +290,20 @@ def test_of_two_successors_exactly_one_takes_over(lab: Lab) -> None:
             lab.sql("UPDATE etl.etl_leases SET expires_at = clock_timestamp()")
             assert len(race(*[partial(take_over, leases(lab, conn=conn)) for conn in (one, other)])) == 1
     assert lab.value("SELECT count(*) FROM etl.etl_runs WHERE status = 'RUNNING'") == 1
+
+
+def test_a_successor_that_stalls_amid_its_takeover_keeps_nobody_else_from_it(lab: Lab) -> None:
+    """The server ends its session, which has the pipeline locked: found by the model of the protocol."""
+    mart(lab)
+    _, lost = claimed(lab, 0)
+    with connect(lab.connections.warehouse, "stalled") as conn:
+        stalled, successor = leases(lab, 1, conn), leases(lab)
+        (dead,) = successor.expired()
+        where = stalled._params(pipeline_id=lost.pipeline_id, owner_before=dead["owner"])
+        with pytest.raises(DatabaseLost), stalled._transaction():  # noqa: PT012 - it is lost by waiting
+            assert conn.execute(queries("leases")["reclaim"], where).fetchone()
+            assert successor.reclaim(dead) is None
+            wait_until(lambda: successor.reclaim(dead))
 
 
 def take_over(repo: LeaseRepo) -> None:

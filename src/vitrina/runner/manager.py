@@ -59,7 +59,7 @@ class PipelineManager:
     def _drop_stage(self, name: str) -> None:
         """With the lease or the request locked: whoever claims it now makes its tables only after this has ended."""
         with translated(), self.conn.transaction():
-            self.conn.execute("SET LOCAL lock_timeout = '1s'")
+            self.conn.execute("SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '5s'")
             if not self.conn.execute(RUNNERS["holder_of_stage"], {"name": name}).fetchone():
                 self.conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(SCHEMA, name)))
 
