@@ -4,6 +4,7 @@ from bench.followed import percentile
 from bench.ground import Ground
 from bench.ratings import RATINGS_A_FILM, SCALES
 from bench.report import Options, Report, Target
+from vitrina.demo.data import load_cinema
 from vitrina.domain.pipeline import Pipeline
 from vitrina.files import demo_pipelines
 
@@ -28,6 +29,7 @@ def measure(options: Options) -> Report:
     with Ground.prepared(ratings // RATINGS_A_FILM, ratings) as ground:
         for pipeline in pipelines:
             ground.add(pipeline)
+        load_cinema(ground.db)  # the cinema is there, but the marts that it comes with are gone
         times = {pipeline.name: batch_times(ground, pipeline) for pipeline in pipelines}
         ground.execute(*CHANGES)
         ground.settle_horizon("content.person")

@@ -104,7 +104,7 @@ class Ground:
     def add(self, pipeline: Pipeline) -> None:
         """As new: whatever was known of it, and its mart, are gone."""
         self.db.execute("DELETE FROM etl.etl_pipelines WHERE id = %s OR name = %s", [pipeline.id, pipeline.name])
-        self.execute(f"DROP TABLE IF EXISTS {pipeline.target_table}")
+        self.execute(f"DROP TABLE IF EXISTS {resolve(pipeline).target}")
         PipelineRepo(self.db).add(pipeline)
 
     def run(self, pipeline: Pipeline, variables: Mapping[str, str] | None = None) -> Took:
