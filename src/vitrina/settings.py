@@ -78,6 +78,16 @@ class Settings(BaseSettings):
     max_delete_share: float = Field(default=0.5, gt=0, le=1)
     max_delete_rows: int = Field(default=100, ge=0)
 
+    # What the outside is told: metrics to be scraped, alerts by webhook.
+    metrics_token: SecretStr | None = None
+    runner_metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    runner_metrics_host: str = "127.0.0.1"
+    public_url: str | None = None  # where people find the console
+    webhook_url: SecretStr | None = None
+    webhook_secret: SecretStr | None = None
+    webhook_attempts: int = Field(default=20, ge=1, le=1000)
+    webhook_backoff_seconds: float = Field(default=5, gt=0)  # doubled each time, up to ten minutes
+
     log_format: str = Field(default="auto", pattern="^(auto|console|json)$")
 
     @property

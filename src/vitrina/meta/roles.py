@@ -26,8 +26,11 @@ RUN_TIME = [
     "etl_captures",
     "etl_change_segments",
     "etl_indexes",
+    "etl_incidents",
+    "etl_alerts",
+    "etl_behind",
 ]
-SETTLED = ["etl_pipelines", "etl_pipeline_tasks", "etl_config_versions"]
+SETTLED = ["etl_pipelines", "etl_pipeline_tasks", "etl_config_versions", "etl_freshness"]
 MANAGED = ["etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens", "etl_sessions", "etl_idempotency"]
 
 

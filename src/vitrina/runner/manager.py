@@ -11,6 +11,7 @@ from vitrina.adapters.stage import SCHEMA
 from vitrina.domain.errors import ConfigError, DatabaseLost, RetryableError, VitrinaError
 from vitrina.domain.schedule import next_due
 from vitrina.meta.db import Connection, fetch_all, queries, translated
+from vitrina.meta.repos.alerts import AlertRepo
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.requests import RequestRepo
 from vitrina.meta.repos.runs import RunRepo
@@ -50,6 +51,7 @@ class PipelineManager:
         """Forget old events and answers, and drop scratch tables that nobody holds."""
         RunRepo(self.conn).prune_events(self.event_seconds)
         RequestRepo(self.conn).prune(self.event_seconds)
+        AlertRepo(self.conn).prune(self.event_seconds)
         for row in fetch_all(self.conn, RUNNERS["orphaned_stages"]):
             try:
                 self._drop_stage(row["relname"])

@@ -85,7 +85,9 @@ class Delivery(Mode):
 
     def _all_steps(self) -> Iterator[Step]:
         yield from self._keeping_position(self.generations.open())
-        sender = BulkSender(self.elastic, self.keeper.write_alias, lambda: self.writer.version, self.job.check)
+        sender = BulkSender(
+            self.elastic, self.keeper.write_alias, lambda: self.writer.version, self.job.check, self.job.plan.target
+        )
         senders: Senders[Parcel] = Senders(sender.send, self.threads)
         self.senders = senders
         with closing(senders):

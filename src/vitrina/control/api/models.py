@@ -118,6 +118,7 @@ class PipelinePatch(Body):
     incremental_id_key: str | None = None
     batch_size: int | None = Field(default=None, ge=1, le=1_000_000)
     schedule_interval: str | None = None
+    freshness_limit: str | None = None
     enabled: bool | None = None
     python_task: str | None = Field(
         default=None, validation_alias=AliasChoices("python_task", "task_name"), serialization_alias="python_task"

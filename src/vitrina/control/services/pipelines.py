@@ -29,7 +29,7 @@ from vitrina.sql.describe import Column
 
 RUNNING = (Status.RUNNING, Status.PAUSE_REQUESTED)
 EDIT_ATTEMPTS = 5
-EDITABLE_WHILE_RUNNING = {"batch_size", "schedule_interval", "enabled", "description"}
+EDITABLE_WHILE_RUNNING = {"batch_size", "schedule_interval", "freshness_limit", "enabled", "description"}
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ SELECT config FROM etl.etl_config_versions WHERE pipeline_id = %(pipeline_id)s A
 
 -- name: expired
 -- Leases whose holder has gone silent, with the session it wrote through.
-SELECT l.pipeline_id, p.name, l.runner, l.owner, l.crashes, p.status, p.enabled
+SELECT l.pipeline_id, p.name, coalesce(p.effective_target, '') AS target, l.runner, l.owner, l.crashes, p.status, p.enabled
 FROM etl.etl_leases l JOIN etl.etl_pipelines p ON p.id = l.pipeline_id
 WHERE l.owner IS NOT NULL AND l.expires_at <= clock_timestamp()
   AND (%(only)s::uuid IS NULL OR p.id = %(only)s)

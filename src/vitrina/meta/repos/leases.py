@@ -43,6 +43,12 @@ class Claim:
     config: dict[str, Any]
     asked: bool  # by somebody; else it was due
 
+    @property
+    def target(self) -> str:
+        """Where it writes, as configured; empty if it does not say."""
+        last: dict[str, Any] = (self.config.get("tasks") or [{}])[-1]
+        return str(last.get("target_table") or self.config.get("target_table") or "")
+
     @classmethod
     def from_row(cls, row: DictRow) -> Self:
         """From `claim` or `take_over`."""
