@@ -15,9 +15,9 @@ from vitrina.adapters.connections import Connections
 from vitrina.adapters.elastic.health import look_at_elasticsearch
 from vitrina.adapters.elastic.tidying import tidy_indexes
 from vitrina.adapters.transformers import load_transforms
-from vitrina.domain.errors import ConfigError, DatabaseLost, VitrinaError
+from vitrina.domain.errors import DatabaseLost, VitrinaError
+from vitrina.meta import compatibility
 from vitrina.meta.db import Connection, queries, translated
-from vitrina.meta.migrate import is_current
 from vitrina.runner.capturing import CaptureDesk
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.heartbeat import Heartbeat
@@ -89,8 +89,7 @@ class Runner:
     def check(self) -> None:
         """What must be right before anything runs."""
         load_transforms(self.settings.transform_modules)
-        if not is_current(self.connections.listen):
-            raise ConfigError("the meta-store is not up to date", "run: vitrina migrate")
+        compatibility.require(self.connections.listen)
 
     def stop_on_signals(self) -> None:
         """SIGTERM and SIGINT end the current batches, release the leases and exit."""
