@@ -6,10 +6,12 @@ READY  := $(VENV)/.ready
 ARGS   ?=
 ROUNDS ?= 100
 SCALE  ?= full
+TOOLS  := $(HOME)/.cache/vitrina/tools
+COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 
 .PHONY: help demo test test-long test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench \
-        bench-changes bench-console screenshots assets faults races model mutations load lock clean
+        bench-changes bench-console screenshots assets faults races model mutations load helm lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,7 +53,18 @@ live-verdicts: $(READY)  ## write tests/corpora/live_verdicts.txt anew
 format: $(READY)  ## let ruff put the code in shape
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-up: $(READY)  ## start Postgres, the API and a runner in the background
+ifeq ($(STACK),compose)
+up:
+	@infra/env
+	@$(COMPOSE) up --build --detach $(ARGS)
+
+down:
+	@$(COMPOSE) down $(patsubst --purge,--volumes,$(ARGS))
+
+logs:
+	@$(COMPOSE) logs $(ARGS)
+else
+up: $(READY)  ## start Postgres, the API and a runner in the background (STACK=compose: in containers)
 	@$(BIN)/vitrina up $(ARGS)
 
 down: $(READY)  ## stop them (ARGS=--purge clears the data too)
@@ -59,6 +72,7 @@ down: $(READY)  ## stop them (ARGS=--purge clears the data too)
 
 logs: $(READY)  ## what the background processes say
 	@$(BIN)/vitrina logs $(ARGS)
+endif
 
 migrate-db: $(READY)  ## bring the meta-store up to date
 	@$(BIN)/vitrina migrate
@@ -94,8 +108,11 @@ mutations: $(READY)  ## take out each guard in turn: some test must notice
 
 load: $(READY)  ## 10,000 pipelines, 8 runners, 200 runs a minute
 	@$(BIN)/python -m bench.load $(ARGS)
+helm:  ## build Helm for the chart's tests, where there is none (needs Go)
+	@test -x $(TOOLS)/helm || { mkdir -p $(TOOLS) && GOBIN=$(TOOLS) go install helm.sh/helm/v3/cmd/helm@v3.22.0; }
 
 lock: $(READY)  ## pin the dependencies anew
+	@echo 'hatchling>=1.26' | $(BIN)/uv pip compile -q - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o infra/build.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements-dev.lock
 

@@ -12,6 +12,7 @@ from vitrina.addresses import is_loopback
 from vitrina.cli.output import Format, Output, say, say_json, say_table
 from vitrina.domain.errors import ConfigError
 from vitrina.log import configure_logging
+from vitrina.meta import compatibility
 from vitrina.meta.db import connect
 from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.settings import Settings
@@ -41,6 +42,7 @@ def serve(
     configure_logging(settings.log_format)
     warehouse = bootstrap.open_warehouse(settings)
     address = host or settings.host
+    compatibility.require(warehouse.direct)
     with connect(warehouse.owner, "serve") as conn:
         if not TokenRepo(conn).any() and not is_loopback(address):
             raise ConfigError(

@@ -30,7 +30,13 @@ RUN_TIME = [
     "etl_alerts",
     "etl_behind",
 ]
-SETTLED = ["etl_pipelines", "etl_pipeline_tasks", "etl_config_versions", "etl_freshness"]
+SETTLED = [
+    "etl_pipelines",
+    "etl_pipeline_tasks",
+    "etl_config_versions",
+    "etl_freshness",
+    "etl_schema_history",
+]
 MANAGED = ["etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens", "etl_sessions", "etl_idempotency"]
 
 
@@ -61,9 +67,10 @@ def ensure_roles(conn: Connection, source_schemas: Sequence[str], mart_schemas: 
 
 
 def set_password(conn: Connection, role: str, password: str) -> None:
-    """Let a role sign in by password."""
+    """Let a role sign in by password; hashed here, so that no log of the server can show it."""
+    hashed = conn.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256").decode()
     with translated():
-        conn.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(password)))
+        conn.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(hashed)))
 
 
 def _create(conn: Connection) -> None:

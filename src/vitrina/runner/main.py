@@ -16,9 +16,9 @@ from vitrina.adapters.elastic.health import look_at_elasticsearch
 from vitrina.adapters.elastic.tidying import tidy_indexes
 from vitrina.adapters.transformers import load_transforms
 from vitrina.adapters.webhook import Webhook
-from vitrina.domain.errors import ConfigError, DatabaseLost, VitrinaError
+from vitrina.domain.errors import DatabaseLost, VitrinaError
+from vitrina.meta import compatibility
 from vitrina.meta.db import Connection, queries, translated
-from vitrina.meta.migrate import is_current
 from vitrina.metrics import server as metrics
 from vitrina.runner.alerting import AlertDesk
 from vitrina.runner.capturing import CaptureDesk
@@ -104,8 +104,7 @@ class Runner:
         """What must be right before anything runs."""
         load_transforms(self.settings.transform_modules)
         Webhook.of(self.settings)
-        if not is_current(self.connections.listen):
-            raise ConfigError("the meta-store is not up to date", "run: vitrina migrate")
+        compatibility.require(self.connections.listen)
 
     def stop_on_signals(self) -> None:
         """SIGTERM and SIGINT end the current batches, release the leases and exit."""

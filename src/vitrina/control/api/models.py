@@ -7,6 +7,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from vitrina import __version__
 from vitrina.control.api.freshness import LiveOut
 from vitrina.control.findings import Finding
 from vitrina.control.services.freshness import Freshness
@@ -341,6 +342,7 @@ class Health(BaseModel):
     """Whether this process can serve."""
 
     status: Literal["ok", "unavailable"]
+    version: str = Field(default=__version__, description="Of the program.")
     checks: dict[str, str]
 
 

@@ -32,6 +32,12 @@ SELECT owner FROM lease WHERE owner IS NOT NULL UNION ALL SELECT owner FROM requ
 -- Does the meta-store answer?
 SELECT EXISTS (SELECT FROM etl.etl_runners) AS yes
 
+-- name: heard
+-- Has a runner of this host beaten lately?
+SELECT EXISTS (
+    SELECT FROM etl.etl_runners
+    WHERE split_part(name, ':', 1) = %(host)s AND seen_at > now() - make_interval(secs => %(seconds)s)) AS yes
+
 -- name: list
 SELECT id, name, version, slots, busy, started_at, seen_at,
        seen_at > now() - make_interval(secs => %(seconds)s) AS alive
