@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+FLOW   := integrations/airflow/.venv
 ARGS   ?=
 ROUNDS ?= 100
 SCALE  ?= full
@@ -10,8 +11,9 @@ TOOLS  := $(HOME)/.cache/vitrina/tools
 COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 
-.PHONY: help demo test test-long test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench \
-        bench-changes bench-console screenshots assets faults races model mutations load helm lock clean
+.PHONY: help demo test test-long test-pg15 test-es9 airflow-wheel test-airflow lint openapi live-verdicts format up \
+        down logs migrate-db bench bench-changes bench-console screenshots assets faults races model mutations load \
+        helm lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +40,20 @@ test-pg15: $(READY)  ## the same tests, on Debian's Postgres 15
 
 test-es9: $(READY)  ## the Elasticsearch tests, on Elasticsearch 9 (needs Java 21 or newer)
 	@VITRINA_TEST_ES_VERSION=$${VITRINA_TEST_ES_VERSION:-9.2.0} $(BIN)/python -m pytest -n 3 -m "elasticsearch and not long" $(ARGS)
+
+$(FLOW)/.ready: integrations/airflow/requirements.lock
+	@test -x $(FLOW)/bin/python || $(PYTHON) -m venv $(FLOW)
+	@echo "setting up Airflow in $(FLOW) …"
+	@$(FLOW)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+airflow-wheel: $(READY)  ## the Airflow provider's wheel, into dist
+	@cd integrations/airflow && ../../$(BIN)/python -m hatchling build -t wheel -d ../../dist
+
+test-airflow: $(READY) $(FLOW)/.ready airflow-wheel  ## the Airflow provider, on a real Airflow (fetched: 130 packages)
+	@$(FLOW)/bin/python -m pip install -q --disable-pip-version-check --no-deps --force-reinstall dist/airflow_provider_vitrina-*.whl
+	@cd integrations/airflow && ../../$(BIN)/mypy
+	@$(BIN)/python -m pytest -n 0 -p tests.conftest integrations/airflow/tests $(ARGS)
 
 lint: $(READY)  ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -115,6 +131,7 @@ lock: $(READY)  ## pin the dependencies anew
 	@echo 'hatchling>=1.26' | $(BIN)/uv pip compile -q - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o infra/build.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements-dev.lock
+	@$(BIN)/uv pip compile -q integrations/airflow/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o integrations/airflow/requirements.lock
 
 clean:  ## remove what set-up and tests made
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(FLOW) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

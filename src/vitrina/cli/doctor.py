@@ -300,25 +300,25 @@ def _indexes(settings: Settings) -> Check:
 
 
 def _api(settings: Settings) -> Checks:
-    url = find_url(settings)
+    url = find_url(settings.url, settings.home)
     try:
         is_alive(url)
     except ClientError as error:
         yield _silent(settings, url, error)
         return
     yield Check("ok", "API", f"answers at {url}")
-    token = find_token(settings)
+    token = find_token(settings.token.get_secret_value() if settings.token else None, settings.home)
     if not token:
         yield Check("fail", "token", "there is none", "vitrina up, or set VITRINA_TOKEN")
         return
-    with Client(url, token) as client:
+    with Client(url, token, retries=0) as client:
         try:
-            runners = [runner for runner in client.get("/runners") if runner["alive"]]
+            runners = [runner for runner in client.runners() if runner.alive]
         except ClientError as error:
             yield Check("fail", "token", error.message, error.remedy)
             return
     yield Check("ok", "token", "good")
-    yield from _runners([runner["version"] for runner in runners])
+    yield from _runners([runner.version for runner in runners])
 
 
 def _silent(settings: Settings, url: str, error: ClientError) -> Check:

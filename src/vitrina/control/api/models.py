@@ -156,6 +156,9 @@ class Requested(BaseModel):
     name: str
     status: Status
     changed: bool = Field(description="False: it was so already, and nothing was done.")
+    after_run: int = Field(
+        description="The runs that serve this request have greater ids; one under way is among them."
+    )
 
     @classmethod
     def of(cls, answer: Answer) -> Self:

@@ -44,6 +44,10 @@ WHERE id IN (SELECT id FROM etl.etl_run_events WHERE at < now() - make_interval(
 SELECT r.*, p.name FROM etl.etl_runs r JOIN etl.etl_pipelines p ON p.id = r.pipeline_id
 WHERE r.pipeline_id = %(pipeline_id)s ORDER BY r.id DESC LIMIT %(limit)s
 
+-- name: before_request
+-- The last run that does not serve a request made now: one under way does. Zero rows: there is none.
+SELECT id FROM etl.etl_runs WHERE pipeline_id = %(pipeline_id)s AND status <> 'RUNNING' ORDER BY id DESC LIMIT 1
+
 -- name: get
 SELECT r.*, p.name FROM etl.etl_runs r JOIN etl.etl_pipelines p ON p.id = r.pipeline_id WHERE r.id = %(run_id)s
 

@@ -39,6 +39,11 @@ class RunRepo:
         """The latest runs, newest first."""
         return fetch_all(self.conn, SQL["recent"], {"pipeline_id": pipeline_id, "limit": limit})
 
+    def before_request(self, pipeline_id: UUID) -> int:
+        """The last run that does not serve a request made now; 0: there is none."""
+        row = fetch_one(self.conn, SQL["before_request"], {"pipeline_id": pipeline_id})
+        return int(row["id"]) if row else 0
+
     def get(self, run_id: int) -> DictRow | None:
         """One run."""
         return fetch_one(self.conn, SQL["get"], {"run_id": run_id})
