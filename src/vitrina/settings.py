@@ -55,6 +55,7 @@ class Settings(BaseSettings):
     allowed_source_schemas: Names = ["content", "ugc"]
     allowed_target_tables: Names = ["analytics.*"]
     allowed_es_indexes: Names = []
+    allowed_other_targets: Names = []  # of writers that plug-ins bring, with their prefix: sqlite:*
     allowed_functions: Names = []  # schema.name: functions that a query may call though the guard would refuse them
     search_path: Names = ["public"]  # where a query finds functions and operators of extensions
     transform_modules: Names = []
@@ -93,7 +94,7 @@ class Settings(BaseSettings):
     @property
     def whitelist(self) -> Whitelist:
         """Where pipelines may write."""
-        return Whitelist(self.allowed_target_tables, self.allowed_es_indexes)
+        return Whitelist(self.allowed_target_tables, self.allowed_es_indexes, self.allowed_other_targets)
 
     @property
     def mart_schemas(self) -> list[str]:

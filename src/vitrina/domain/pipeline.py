@@ -9,10 +9,11 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.fields import wrong_fields
-from vitrina.domain.policy import is_index
+from vitrina.domain.policy import is_index, is_outside
 from vitrina.domain.schedule import check_duration, check_schedule
 
 WAREHOUSE = "warehouse"
+INDEX_FIELDS = ("mapping", "settings", "adopt")
 
 
 class Task(BaseModel):
@@ -162,15 +163,14 @@ def resolve(pipeline: Pipeline) -> Plan:
 
 
 def _check_index_fields(pipeline: Pipeline, target: str) -> None:
-    if not is_index(target):
-        given = [name for name in ("mapping", "settings", "adopt") if getattr(pipeline, name)]
-        if given:
-            raise ConfigError(
-                f"pipeline {pipeline.name!r}: {', '.join(given)} is for an index, and {target} is a table"
-            )
+    unfit = () if is_index(target) else ("mapping", "settings") if is_outside(target) else INDEX_FIELDS
+    given = [name for name in unfit if getattr(pipeline, name)]
+    if given:
+        raise ConfigError(f"pipeline {pipeline.name!r}: {', '.join(given)} is for an index, and {target} is none")
+    if not is_outside(target):
         return
     if not pipeline.key:
-        raise ConfigError(f"pipeline {pipeline.name!r}: an index needs a key", "set key: [column, …]; it becomes _id")
+        raise ConfigError(f"pipeline {pipeline.name!r}: {target} needs a key", "set key: [column, …]; it becomes _id")
     if pipeline.publish == "atomic":
         raise ConfigError(
             f"pipeline {pipeline.name!r}: publish: atomic is for tables",

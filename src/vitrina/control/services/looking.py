@@ -31,7 +31,7 @@ from vitrina.sql.lineage import Catalog, tables_of, trace
 
 log = structlog.get_logger()
 RUNNERS = queries("runners")
-LINEAGE = queries("lineage")
+LINEAGE, PIPELINES = queries("lineage"), queries("pipelines")
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,11 @@ class Looking:
         if row is None:
             raise NotFound(f"there is no run {run_id}")
         return row
+
+    def has_pipeline(self, pipeline_id: UUID) -> bool:
+        """Whether it is still stored."""
+        with self.plane.session() as conn:
+            return bool(fetch_all(conn, PIPELINES["find"], {"which": str(pipeline_id)}))
 
     def events(self, run_id: int, after: int, limit: int = 500) -> list[DictRow]:
         """What it said after an event."""
