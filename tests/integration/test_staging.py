@@ -34,7 +34,7 @@ def went(lab: Lab, pipeline: Pipeline) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("select", "key"), [(NUMBERED, "n"), (GROUPED, "k")])
-def test_a_query_that_cannot_be_restricted_to_keys_is_loaded_at_once_and_then_staged(lab: Lab, select: str, key: str) -> None:
+def test_a_query_that_cannot_be_read_by_key_is_loaded_at_once_and_staged_later(lab: Lab, select: str, key: str) -> None:
     pipeline = big(lab, select, key)
     loaded = went(lab, pipeline)
     assert (loaded["rows_written"], loaded["batches"]) == (20_000, 1)
