@@ -90,7 +90,7 @@ class Driver:
         for pipeline in pipelines:
             assert (self.lab.status(pipeline), self.lab.last_run(pipeline)["error"]) == ("IDLE", None)
             self.lab.assert_equal(pipeline)
-        PipelineManager(self.lab.db, 3600).tidy()
+        PipelineManager(self.lab.db).tidy()
         assert self.lab.value("SELECT count(*) FROM etl.etl_runs WHERE status = 'RUNNING'") == 0
         assert self.lab.value("SELECT count(*) FROM etl.etl_leases WHERE owner IS NOT NULL") == 0
         assert self.lab.value("SELECT count(*) FROM pg_tables WHERE schemaname = 'etl_stage'") == 0

@@ -18,6 +18,7 @@ from vitrina.adapters.transformers import load_transforms
 from vitrina.domain.errors import ConfigError, DatabaseLost, VitrinaError
 from vitrina.meta.db import Connection, queries, translated
 from vitrina.meta.migrate import is_current
+from vitrina.meta.repos.retention import Ages
 from vitrina.runner.capturing import CaptureDesk
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.heartbeat import Heartbeat
@@ -184,7 +185,9 @@ class Runner:
         return PipelineDispatcher(self.connections, self.identity, self.heartbeat, self.stopping)
 
     def _manager(self, conn: Connection) -> PipelineManager:
-        return PipelineManager(conn, self.settings.event_days * 86400, self.settings.max_crashes)
+        settings = self.settings
+        ages = Ages(settings.event_days, settings.run_days, settings.audit_days, settings.version_days)
+        return PipelineManager(conn, ages, settings.max_crashes)
 
     @contextmanager
     def _beating(self) -> Iterator[None]:
