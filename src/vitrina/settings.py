@@ -73,6 +73,9 @@ class Settings(BaseSettings):
     es_senders: int = Field(default=2, ge=1, le=16)  # connections that send documents at once
     es_grace_seconds: float = Field(default=600, ge=0)  # how long an index is kept after another took its place
     event_days: float = Field(default=14, gt=0)
+    run_days: float = Field(default=90, gt=0)
+    audit_days: float = Field(default=365, ge=30)
+    version_days: float = Field(default=365, ge=30)
     change_log_max_rows: int = Field(default=5_000_000, ge=1)
 
     # The mass-delete guard: more deletes than this share of the mart, and more than this many, need a word.

@@ -89,7 +89,7 @@ class Driver:
 
     def assert_all_well(self, *pipelines: Pipeline) -> None:
         """Ask the oracle; what deleted pipelines left is tidied up by the next runner."""
-        PipelineManager(self.lab.db, 3600).tidy()
+        PipelineManager(self.lab.db).tidy()
         Oracle(self.lab).assert_all_well(*pipelines)
 
 

@@ -636,7 +636,7 @@ def test_a_pipeline_deleted_between_two_batches_writes_no_more(lab: Lab) -> None
     written = lab.value("SELECT count(*) FROM analytics.mart")
     worker.join()
     assert lab.value("SELECT count(*) FROM analytics.mart") == written < 60
-    PipelineManager(lab.db, 3600).tidy()
+    PipelineManager(lab.db).tidy()
     assert lab.value("SELECT count(*) FROM pg_tables WHERE schemaname = 'etl_stage'") == 0
 
 
@@ -653,7 +653,7 @@ def test_tidying_drops_what_no_run_holds(lab: Lab) -> None:
     pipeline = mart(lab)
     stage_of(lab, pipeline)
     lab.sql("CREATE TABLE etl_stage.k_00000000000000000000000000000000 ()")
-    PipelineManager(lab.db, 3600).tidy()
+    PipelineManager(lab.db).tidy()
     assert lab.value("SELECT count(*) FROM pg_tables WHERE schemaname = 'etl_stage'") == 0
 
 
@@ -661,7 +661,7 @@ def test_tidying_leaves_what_a_run_holds(lab: Lab) -> None:
     pipeline = mart(lab)
     stage_of(lab, pipeline)
     claimed(lab)
-    PipelineManager(lab.db, 3600).tidy()
+    PipelineManager(lab.db).tidy()
     assert lab.value("SELECT count(*) FROM pg_tables WHERE schemaname = 'etl_stage'") == 1
 
 
@@ -669,7 +669,7 @@ def test_tidying_leaves_what_was_claimed_after_it_looked(lab: Lab) -> None:
     pipeline = mart(lab)
     name = stage_of(lab, pipeline).removeprefix("etl_stage.")
     claimed(lab)
-    PipelineManager(lab.db, 3600)._drop_stage(name)
+    PipelineManager(lab.db)._drop_stage(name)
     assert lab.value("SELECT count(*) FROM pg_tables WHERE schemaname = 'etl_stage'") == 1
 
 
@@ -677,5 +677,5 @@ def test_a_scratch_table_that_cannot_be_dropped_stops_nothing(lab: Lab) -> None:
     lab.sql("CREATE TABLE etl_stage.k_00000000000000000000000000000000 ()")
     lab.sql("CREATE TABLE etl_stage.by_hand ()")
     with connect(lab.connections.warehouse, "test") as conn:
-        PipelineManager(conn, 3600).tidy()
+        PipelineManager(conn).tidy()
     assert lab.value("SELECT count(*) FROM pg_tables WHERE schemaname = 'etl_stage'") == 2

@@ -40,7 +40,7 @@ def is_equal(lab: Lab, pipeline: Pipeline) -> bool:
 
 def is_due(lab: Lab, pipeline: Pipeline) -> bool:
     """Whether a tick finds that it has to run."""
-    PipelineManager(lab.db, 3600).tick()
+    PipelineManager(lab.db).tick()
     return lab.value("SELECT due_at <= now() FROM etl.etl_pipelines WHERE id = %s", pipeline.id) is True
 
 

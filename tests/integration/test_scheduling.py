@@ -23,7 +23,7 @@ def scheduled(lab: Lab, schedule: str = "1h", **config: Any) -> Pipeline:
 
 
 def tick(lab: Lab) -> None:
-    PipelineManager(lab.db, 3600).tick()
+    PipelineManager(lab.db).tick()
 
 
 def due_at(lab: Lab) -> Any:
@@ -66,7 +66,7 @@ def test_eight_runners_run_a_due_time_once(lab: Lab) -> None:
 
     def plan_and_claim(_: int) -> int:
         with connect(lab.connections.warehouse, "test") as conn:
-            PipelineManager(conn, 3600).tick()
+            PipelineManager(conn).tick()
             claim = LeaseRepo(conn, uuid4(), "somebody", 60).claim()
             if claim:
                 LeaseRepo(conn, uuid4(), "somebody", 60)

@@ -116,6 +116,7 @@ def _grant_meta(conn: Connection) -> None:
             ALTER FUNCTION etl.read_as_reader(text, text[]) OWNER TO vitrina_reader;
             REVOKE CREATE ON SCHEMA etl FROM vitrina_reader;
             GRANT EXECUTE ON FUNCTION etl.read_as_reader(text, text[]) TO vitrina_runner;
+            GRANT EXECUTE ON FUNCTION etl.forget_managed(double precision, double precision, integer) TO vitrina_runner;
             """
         ).format(run_time=run_time, settled=settled, managed=managed)
     )

@@ -19,6 +19,7 @@ from vitrina.adapters.webhook import Webhook
 from vitrina.domain.errors import DatabaseLost, VitrinaError
 from vitrina.meta import compatibility
 from vitrina.meta.db import Connection, queries, translated
+from vitrina.meta.repos.retention import Ages
 from vitrina.metrics import server as metrics
 from vitrina.runner.alerting import AlertDesk
 from vitrina.runner.capturing import CaptureDesk
@@ -199,7 +200,9 @@ class Runner:
         return PipelineDispatcher(self.connections, self.identity, self.heartbeat, self.stopping)
 
     def _manager(self, conn: Connection) -> PipelineManager:
-        return PipelineManager(conn, self.settings.event_days * 86400, self.settings.max_crashes)
+        settings = self.settings
+        ages = Ages(settings.event_days, settings.run_days, settings.audit_days, settings.version_days)
+        return PipelineManager(conn, ages, settings.max_crashes)
 
     @contextmanager
     def _beating(self) -> Iterator[None]:

@@ -1,6 +1,6 @@
 """The manager: one tick plans schedules and tidies up; each slot works off what is due, isolated from the others."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 from uuid import UUID
 
@@ -11,10 +11,9 @@ from vitrina.adapters.stage import SCHEMA
 from vitrina.domain.errors import ConfigError, DatabaseLost, RetryableError, VitrinaError
 from vitrina.domain.schedule import next_due
 from vitrina.meta.db import Connection, fetch_all, queries, translated
-from vitrina.meta.repos.alerts import AlertRepo
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.requests import RequestRepo
-from vitrina.meta.repos.runs import RunRepo
+from vitrina.meta.repos.retention import Ages, RetentionRepo
 from vitrina.runner.dispatcher import PipelineDispatcher
 
 log = structlog.get_logger()
@@ -26,7 +25,7 @@ class PipelineManager:
     """Who is due. Only a lost database passes through; a pipeline's failure is its own."""
 
     conn: Connection
-    event_seconds: float
+    ages: Ages = field(default_factory=Ages)
     max_crashes: int = 3
 
     def tick(self) -> None:
@@ -48,10 +47,10 @@ class PipelineManager:
         return PipelineRepo(self.conn).wake_live() > 0
 
     def tidy(self) -> None:
-        """Forget old events and answers, and drop scratch tables that nobody holds."""
-        RunRepo(self.conn).prune_events(self.event_seconds)
-        RequestRepo(self.conn).prune(self.event_seconds)
-        AlertRepo(self.conn).prune(self.event_seconds)
+        """Forget what is too old, and drop scratch tables that nobody holds."""
+        forgotten = RetentionRepo(self.conn, self.ages).forget()
+        if forgotten:
+            log.info("forgotten, by age", **forgotten)
         for row in fetch_all(self.conn, RUNNERS["orphaned_stages"]):
             try:
                 self._drop_stage(row["relname"])

@@ -63,11 +63,6 @@ WHERE id = %(id)s AND attempts = %(attempts)s AND status = 'PENDING'
 UPDATE etl.etl_alerts SET status = 'GIVEN_UP', finished_at = clock_timestamp(), last_error = %(error)s
 WHERE id = %(id)s AND attempts = %(attempts)s AND status = 'PENDING'
 
--- name: prune_alerts
-DELETE FROM etl.etl_alerts
-WHERE id IN (SELECT id FROM etl.etl_alerts WHERE created_at < now() - make_interval(secs => %(seconds)s)
-             ORDER BY created_at LIMIT 10000)
-
 -- name: incidents
 -- What is wrong with these pipelines now.
 SELECT pipeline_id, kind, since FROM etl.etl_incidents WHERE pipeline_id = ANY (%(ids)s) ORDER BY kind

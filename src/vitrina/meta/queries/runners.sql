@@ -4,7 +4,7 @@ VALUES (%(id)s, %(name)s, %(version)s, %(slots)s, %(busy)s)
 ON CONFLICT (id) DO UPDATE SET seen_at = now(), busy = excluded.busy
 
 -- name: gone
-DELETE FROM etl.etl_runners WHERE id = %(id)s OR seen_at < now() - interval '1 day'
+DELETE FROM etl.etl_runners WHERE id = %(id)s
 
 -- name: orphaned_stages
 -- Scratch tables whose pipeline no longer exists or is held by nobody, and which serve no request that is alive.

@@ -62,11 +62,6 @@ class AlertRepo:
         """Nobody will try again; the row says why."""
         self._move("give_up", alert, error=error)
 
-    def prune(self, seconds: float) -> None:
-        """Forget alerts older than that, some thousands at a time."""
-        with translated():
-            self.conn.execute(SQL["prune_alerts"], {"seconds": seconds})
-
     def incidents(self, ids: Sequence[UUID]) -> list[DictRow]:
         """What is wrong with these pipelines at this moment."""
         return fetch_all(self.conn, SQL["incidents"], {"ids": list(ids)})

@@ -30,11 +30,6 @@ class RunRepo:
         with translated():
             self.conn.execute(SQL["log"], params)
 
-    def prune_events(self, seconds: float) -> None:
-        """Forget events older than that, some thousands at a time."""
-        with translated():
-            self.conn.execute(SQL["prune_events"], {"seconds": seconds})
-
     def recent(self, pipeline_id: UUID, limit: int = 20) -> list[DictRow]:
         """The latest runs, newest first."""
         return fetch_all(self.conn, SQL["recent"], {"pipeline_id": pipeline_id, "limit": limit})

@@ -3,7 +3,7 @@
 from vitrina.meta.migrate import run_sql
 
 revision = "0007"
-down_revision = "0005"
+down_revision = "0006"
 
 
 def upgrade() -> None:
