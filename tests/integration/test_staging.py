@@ -112,7 +112,7 @@ def test_a_remote_source_converges(lab: Lab, batch_size: int) -> None:
     pipeline = lab.add(source="cinema", source_query=FILMS, key=["id"], batch_size=batch_size)
     run = went(lab, pipeline)
     assert run["rows_written"] == 60
-    assert run["said"]["staged"]["why"] == "source cinema is another server"
+    assert run["said"]["loaded"]["why"] == "source cinema is another server"
     cinema.sql("UPDATE content.film_work SET rating = 1.1 WHERE id IN (SELECT id FROM content.film_work LIMIT 5)")
     cinema.sql("DELETE FROM content.film_work WHERE id = (SELECT max(id::text)::uuid FROM content.film_work)")
     run = went(lab, pipeline)

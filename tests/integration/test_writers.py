@@ -290,6 +290,7 @@ def test_a_pause_before_anything_is_done(sink: Sink) -> None:
 @MODES
 def test_a_batch_size_is_reloaded(sink: Sink, mode: dict[str, Any]) -> None:
     pipeline = items(sink, 40, **mode)
+    sink.lab.sql("CREATE INDEX ON content.item (id); ANALYZE content.item")  # so that it is loaded in batches
     reload = "UPDATE etl.etl_pipelines SET reload_version = version"
     at_batch(sink.lab, 2, f"UPDATE etl.etl_pipelines SET batch_size = 11; SET CONSTRAINTS ALL IMMEDIATE; {reload}")
     assert went(sink, pipeline) == (40, 0)
