@@ -124,12 +124,14 @@ class Wire:
 
     def _carry(self, link: Link) -> None:
         """Until either side, or trouble, ends it."""
-        with suppress(OSError, ValueError), selectors.DefaultSelector() as selector:
-            selector.register(link.client, selectors.EVENT_READ)
-            selector.register(link.server, selectors.EVENT_READ)
-            while self._pass_on(link, selector.select(1)):
-                pass
-        self._end(link)
+        try:
+            with suppress(OSError, ValueError), selectors.DefaultSelector() as selector:
+                selector.register(link.client, selectors.EVENT_READ)
+                selector.register(link.server, selectors.EVENT_READ)
+                while self._pass_on(link, selector.select(1)):
+                    pass
+        finally:
+            self._end(link)
 
     def _pass_on(self, link: Link, ready: list[tuple[selectors.SelectorKey, int]]) -> bool:
         for key, _ in ready:

@@ -1,8 +1,9 @@
 """The oracle: what must hold after every fault, whatever it was, once all has come to rest."""
 
-import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from tests.elastic import Search
 from tests.sinks import as_rows, assert_tidy
@@ -134,13 +135,20 @@ class Oracle:
         return missing, beyond + gone
 
     def _assert_indexes(self, search: Search) -> None:
-        """Every index is registered; each target serves its live one alone; one epoch at most may write to each."""
+        """Every index is registered; each target serves its live one alone; one epoch may write."""
         known = dict(self.lab.sql(REGISTERED))
         found = search.get(f"/{search.prefix}*?expand_wildcards=all")
         assert found.keys() <= known.keys(), "an index that nobody knows of"
         live = {index for index, state in known.items() if state == "live"}
         served = {index for index, about in found.items() if any(a.startswith(search.prefix) for a in about["aliases"])}
         assert served == live
+        assert self.left_open() == []
+
+    def left_open(self) -> list[UUID]:
+        """Pipelines with the write alias of an older epoch beside the last one's: a zombie may add its own once more
+        when it goes on, though it can commit nothing to send through it. The next run removes it."""
+        assert self.search is not None
+        found = self.search.get(f"/{self.search.prefix}*?expand_wildcards=all")
         aliases = [alias for about in found.values() for alias in about["aliases"] if alias.startswith("vitrina-")]
-        owners = [re.sub(r"-\d+$", "", alias) for alias in aliases]
-        assert len(owners) == len(set(owners)), f"two epochs may write: {aliases}"
+        owners = Counter(alias.split("-")[1] for alias in aliases)
+        return [UUID(hex=owner) for owner, count in owners.items() if count > 1]

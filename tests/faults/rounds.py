@@ -106,7 +106,7 @@ def disturb(wire: Wire, rng: random.Random, at: bytes | int) -> str:
         time.sleep(rng.uniform(0.3, 1.5))
     else:
         before = wire.happened
-        wire.trouble = Trouble(how, at, rng.uniform(0.1, 1.2))
+        wire.trouble = Trouble(how, at, seconds=rng.uniform(0.1, 1.2))
         deadline = time.monotonic() + 1.5
         while wire.happened == before and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -185,6 +185,8 @@ class Loop:
             assert time.monotonic() < deadline, f"lost: {rig.oracle.explain(late[0])}\n{rig.state()}"
             rig.run(late)
         rig.wait(lambda: not rig.unequal(rig.followers) or self._failed())
+        left = rig.oracle.left_open()
+        rig.run(pipeline for pipeline in rig.pipelines.values() if pipeline.id in left)
         assert not (failed := self._failed()), f"failed: {failed}\n{rig.state()}"
         rig.wait(lambda: not rig.lab.value(AT_REST))
 

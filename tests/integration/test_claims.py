@@ -264,6 +264,25 @@ def test_a_crash_long_ago_does_not_count(lab: Lab) -> None:
     lab.assert_equal(pipeline)
 
 
+@pytest.mark.scenario(7)
+def test_a_runner_restarted_under_its_old_name_waits_for_its_old_lease_and_goes_on(lab: Lab) -> None:
+    lab.configure(lease_seconds=1, poll_seconds=0.1)
+    pipeline = mart(lab)
+    lab.request(pipeline)
+    claim = LeaseRepo(lab.db, uuid4(), "vm:1", 2).claim()
+    assert claim
+    expires = expiry(lab, claim)
+    runner = Runner(lab.connections, Identity(name="vm:1"))
+    thread = Thread(target=runner.main_loop)
+    thread.start()
+    wait_until(lambda: lab.status(pipeline) == "IDLE", 20)
+    runner.stopping.set()
+    thread.join()
+    assert [(attempt, status) for attempt, status, _ in runs(lab)] == [(1, "FAILED"), (2, "SUCCESS")]
+    assert lab.last_run(pipeline)["started_at"] >= expires
+    lab.assert_equal(pipeline)
+
+
 @pytest.mark.scenario(6)
 def test_completion_races_takeover_and_exactly_one_wins(lab: Lab) -> None:
     pipeline = mart(lab)
