@@ -11,8 +11,9 @@ import psycopg
 from pydantic import SecretStr
 
 from bench import peers
-from bench.films import HOME, SELECT
-from bench.report import Measured, Report, Skipped, Target, out, warn
+from bench.films import SELECT
+from bench.ground import HOME
+from bench.report import Measured, Options, Report, Skipped, Target, out, warn
 from bench.search import Documents, Search, client, parse
 from bench.ways import BATCH, CONNECTIONS, ByPgSync, Floor, HelpersBulk, Vitrina, Way
 from vitrina import bootstrap
@@ -22,16 +23,17 @@ from vitrina.elastic import EmbeddedElasticsearch
 from vitrina.meta.db import Connection, connect
 from vitrina.settings import Settings
 
-SCALES = {"small": 20_000, "full": 200_000}
+SCALES = {"tiny": 2_000, "small": 20_000, "full": 200_000}
 CHANGE = "UPDATE content.film_work SET rating = coalesce(rating, 0) + 0.25 WHERE get_byte(uuid_send(id), 15) % 100 = 0"
 WANTED = f"SELECT q.film_id::text AS id, row_to_json(q)::text AS document FROM ({SELECT}) AS q"
 WORKS = ("load", "unchanged", "changed")
 
 
-def measure(scale: str, times: int) -> Report:
+def measure(options: Options) -> Report:
     """Every work by every way, there and back from round to round, so that neighbours stay neighbours; medians."""
-    with Bench.prepared(scale) as bench:
-        rounds = [bench.round(number) for number in range(times)]
+    scale = options.scale
+    with Bench.prepared(scale, with_peers=options.peers) as bench:
+        rounds = [bench.round(number) for number in range(options.times)]
         versions, skipped = bench.versions(), bench.skipped
     medians = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
     title = f"{SCALES[scale]:,} documents to Elasticsearch, batches of {BATCH:,}, {CONNECTIONS} connections"
@@ -70,7 +72,7 @@ class Bench:
 
     @classmethod
     @contextmanager
-    def prepared(cls, scale: str) -> Iterator["Bench"]:
+    def prepared(cls, scale: str, *, with_peers: bool) -> Iterator["Bench"]:
         """Start both, generate the films once, warm up, hand out, stop."""
         home = HOME / f"elasticsearch-{scale}"
         with ExitStack() as stack:
@@ -86,7 +88,7 @@ class Bench:
             db = stack.enter_context(connect(warehouse.owner, "bench"))
             vitrina = Vitrina(db, search, settings)
             floor = Floor(db, search, _warm_up(vitrina))
-            found, skipped = _peers(stack, home, search, warehouse, copy, floor.fields)
+            found, skipped = _peers(stack, home, search, warehouse, copy, floor.fields) if with_peers else ([], [])
             yield cls(db, search, [floor, vitrina, *found], skipped)
 
     def round(self, number: int) -> Measured:

@@ -22,6 +22,15 @@ class Skipped(Exception):
 
 
 @dataclass(frozen=True)
+class Options:
+    """What was asked for."""
+
+    scale: str
+    times: int = 3
+    peers: bool = True
+
+
+@dataclass(frozen=True)
 class Target:
     """A number and what it should be."""
 
@@ -52,6 +61,7 @@ class Report:
     medians: Measured
     versions: Mapping[str, str]
     skipped: Sequence[str] = field(default_factory=list)
+    rounds: Mapping[str, int] = field(default_factory=dict)  # how often each way was measured
 
 
 def warn(what: str) -> None:

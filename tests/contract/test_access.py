@@ -60,6 +60,7 @@ def may(caller: str, needed: str) -> bool:
     return needed == ANYBODY or (caller != "nobody" and CALLERS.index(caller) >= CALLERS.index(needed))
 
 
+@pytest.mark.scenario(51)
 @pytest.mark.parametrize("caller", CALLERS)
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_every_route_is_open_to_those_in_the_table_and_closed_to_others(
@@ -76,6 +77,7 @@ def test_every_route_is_open_to_those_in_the_table_and_closed_to_others(
         assert status == FORBIDDEN[caller]
 
 
+@pytest.mark.scenario(51)
 def test_the_table_has_every_route(shared: Api) -> None:
     assert set(_routes(shared)) == ROUTES.keys()
 

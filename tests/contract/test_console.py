@@ -98,6 +98,7 @@ def _url(path: str) -> str:
 # ── who may do what ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.scenario(51)
 @pytest.mark.parametrize("caller", CALLERS)
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_every_page_is_open_to_those_in_the_table_and_closed_to_others(
@@ -118,6 +119,7 @@ def test_every_page_is_open_to_those_in_the_table_and_closed_to_others(
         assert status < 500
 
 
+@pytest.mark.scenario(51)
 def test_the_table_has_every_page(shared: Api) -> None:
     assert set(_routes(shared.app)) == ROUTES.keys()
 
@@ -156,6 +158,7 @@ def test_viewers_see_nothing_that_they_may_not_press(
 # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.scenario(53)
 @pytest.mark.parametrize("origin", [None, "null", "http://evil.example", "http://127.0.0.1", "http://127.0.0.1:1", ""])
 @pytest.mark.parametrize("path", [path for method, path in ROUTES if method == "POST"])
 def test_a_change_from_elsewhere_is_refused_whatever_the_cookie(

@@ -98,6 +98,7 @@ load_all_checks()
 OPERATIONS = documented()
 
 
+@pytest.mark.scenario(54)
 @pytest.mark.parametrize("mode", list(GenerationMode))
 @pytest.mark.parametrize("label", OPERATIONS)
 def test_every_answer_is_as_documented(

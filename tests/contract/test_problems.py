@@ -30,6 +30,7 @@ def problem(response: httpx.Response) -> dict[str, Any]:
     return body
 
 
+@pytest.mark.scenario(54)
 @pytest.mark.parametrize(
     ("content", "status"),
     [
@@ -85,6 +86,7 @@ def test_characters_and_numbers_that_postgres_cannot_hold(shared: Api, change: d
         problem(response)
 
 
+@pytest.mark.scenario(48)
 @pytest.mark.parametrize(
     "query",
     [
@@ -105,11 +107,13 @@ def test_parentheses_alone_make_nothing_deep(shared: Api) -> None:
     assert shared.post("/validate", config(source_query=query)).status_code == 200
 
 
+@pytest.mark.scenario(54)
 def test_a_body_that_says_it_is_huge(shared: Api) -> None:
     response = shared.ask("POST", "/pipelines", content=b"x" * (MAX_BODY + 1), headers=JSON)
     assert problem(response)["status"] == 413
 
 
+@pytest.mark.scenario(54)
 def test_a_body_that_does_not_say_how_huge_it_is(shared: Api) -> None:
     def chunks() -> Iterator[bytes]:
         yield b'{"name": "'

@@ -56,7 +56,10 @@ def test_a_first_load_killed_anywhere_is_gone_on_with(nursery: Nursery, point: s
 
 
 @pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
-def test_a_run_of_changes_killed_anywhere_is_gone_on_with(nursery: Nursery, mode: dict[str, Any]) -> None:
+@pytest.mark.scenario(2)
+def test_changes_killed_anywhere_also_between_bulk_and_checkpoint_are_there_once(
+    nursery: Nursery, mode: dict[str, Any]
+) -> None:
     pipeline = nursery.add("changes", **mode)
     nursery.lab.run(pipeline)
     for point in SENDING:
@@ -89,6 +92,7 @@ def test_who_sends_again_what_is_in_doubt_may_be_stopped_too(nursery: Nursery, m
     nursery.assert_all_well(pipeline)
 
 
+@pytest.mark.scenario(43)
 def test_a_rebuild_killed_anywhere_leaves_the_old_index_served_or_the_new_one(nursery: Nursery) -> None:
     pipeline = nursery.add("built")
     nursery.lab.run(pipeline)
@@ -103,6 +107,7 @@ def test_a_rebuild_killed_anywhere_leaves_the_old_index_served_or_the_new_one(nu
 
 
 @pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
+@pytest.mark.scenario(4)
 def test_a_runner_stopped_in_the_middle_of_a_bulk_writes_nothing_when_it_goes_on(
     nursery: Nursery, mode: dict[str, Any]
 ) -> None:
@@ -176,6 +181,7 @@ def server() -> Iterator[EmbeddedElasticsearch]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+@pytest.mark.scenario(41, 44)
 @pytest.mark.long
 @pytest.mark.elasticsearch
 def test_a_server_is_killed_in_the_middle_of_a_run(

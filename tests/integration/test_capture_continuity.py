@@ -135,6 +135,7 @@ def test_another_server_or_an_older_one(wal: Captured, change: str, reason: str)
     goes_on(wal, reason)
 
 
+@pytest.mark.scenario(61)
 def test_a_promotion_is_noticed(wal: Captured, server: EmbeddedPostgres) -> None:
     """The real thing: the server comes back on another timeline, with the same system identifier."""
     wal.stop()

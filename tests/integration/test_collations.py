@@ -57,6 +57,7 @@ def went(lab: Lab, pipeline: Pipeline) -> tuple[int, int]:
     return run["rows_written"], run["rows_deleted"]
 
 
+@pytest.mark.scenario(55)
 @pytest.mark.parametrize("of_query", ["C", "en_US.utf8", "en-x-icu"])
 @pytest.mark.parametrize("of_mart", ["C", "en_US.utf8", "en-x-icu"])
 def test_query_and_mart_may_have_different_collations(lab: Lab, of_query: str, of_mart: str) -> None:
@@ -69,6 +70,7 @@ def test_a_query_may_have_another_collation_than_the_mart_it_creates(lab: Lab, o
     check(lab, source(lab, KEYS, need(lab, of_query)))
 
 
+@pytest.mark.scenario(55)
 def test_a_nondeterministic_query_into_a_plain_mart(lab: Lab) -> None:
     check(lab, source(lab, KEYS, loose(lab)))
 
@@ -83,6 +85,7 @@ def test_a_nondeterministic_query_grouped_by_its_key(lab: Lab) -> None:
     assert lab.run(pipeline)["rows_written"] == 0
 
 
+@pytest.mark.scenario(55)
 def test_a_nondeterministic_mart_takes_keys_of_any_case(lab: Lab) -> None:
     mart(lab, loose(lab))
     pipeline = source(lab, ["a", "B", "c", "D", "é"])

@@ -51,6 +51,7 @@ def test_hostile_texts_are_refused(reader: PostgresReader, text: Text) -> None:
         vet(reader, text)
 
 
+@pytest.mark.scenario(50)
 @pytest.mark.parametrize("text", HONEST, ids=by_name)
 def test_honest_texts_are_accepted_and_run(reader: PostgresReader, text: Text) -> None:
     reader.fetch(sql.SQL(vet(reader, text)))

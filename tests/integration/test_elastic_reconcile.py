@@ -25,6 +25,7 @@ def test_an_equal_index_is_equal(search: Search) -> None:
     assert report["control"]["query"]["min"] is not None
 
 
+@pytest.mark.scenario(63)
 def test_what_was_changed_by_hand_is_shown_and_repaired(search: Search) -> None:
     pipeline = search.add()
     search.lab.run(pipeline)

@@ -1,5 +1,6 @@
 """Mode incremental on a real Postgres: cursors of every type, interruptions, horizons, and what it refuses."""
 
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from tests.faults.children import FORKS, run_once
 from tests.support import Lab
 from vitrina.adapters.finders.horizon import SQL as HORIZON
 from vitrina.adapters.finders.incremental import IncrementalMode
@@ -19,6 +21,7 @@ from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import Connection, connect, fetch_all
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.state import StateRepo
+from vitrina.runner.main import Runner
 from vitrina.transforms import Row, transform
 
 NOTES = "SELECT id, body, modified FROM ugc.notes"
@@ -99,6 +102,7 @@ def open_transaction(conninfo: str, *statements: str) -> Iterator[Connection]:
 # ── cursors ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.scenario(31)
 @pytest.mark.parametrize("type_", VALUES)
 def test_a_cursor_of_any_type_comes_back_exactly(lab: Lab, type_: str) -> None:
     lab.sql(f"CREATE TABLE ugc.cursors (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at {type_} NOT NULL)")
@@ -200,6 +204,7 @@ def after_batches(monkeypatch: pytest.MonkeyPatch, number: int, action: Any) -> 
     monkeypatch.setattr(IncrementalMode, "_batch", patched)
 
 
+@pytest.mark.scenario(25)
 def test_ten_thousand_rows_with_one_stamp_arrive_in_batches_of_a_hundred(crowd: Lab) -> None:
     pipeline = add(crowd, batch_size=100)
     run = crowd.run(pipeline)
@@ -208,15 +213,20 @@ def test_ten_thousand_rows_with_one_stamp_arrive_in_batches_of_a_hundred(crowd: 
     crowd.assert_equal(pipeline)
 
 
-def test_a_run_that_dies_among_them_loses_none_and_repeats_none(crowd: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    def die() -> None:
-        raise RuntimeError("the lights went out")
-
+@pytest.mark.scenario(25)
+def test_a_runner_killed_among_them_loses_none_and_repeats_none(crowd: Lab) -> None:
     pipeline = add(crowd, batch_size=100)
-    with monkeypatch.context() as patch:
-        after_batches(patch, 38, die)
-        assert "the lights went out" in crowd.run(pipeline)["error"]
-    assert counts(crowd.run(pipeline)) == (6_300, 6_300, 0, 0)
+    crowd.request(pipeline)
+    child = FORKS.Process(target=run_once, args=(crowd.connections, pipeline, "before checkpoint=kill:40"))
+    child.start()
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
+    done = crowd.value("SELECT count(*) FROM analytics.mart")
+    assert 0 < done < 10_000
+    crowd.sql("UPDATE etl.etl_leases SET expires_at = clock_timestamp()")
+    Runner(crowd.connections).run_once(pipeline.id)
+    left = 10_000 - done
+    assert counts(crowd.last_run(pipeline)) == (left, left, 0, 0)
     crowd.assert_equal(pipeline)
 
 
@@ -260,12 +270,18 @@ def test_a_row_whose_stamp_moves_without_the_mart_showing_it_is_not_rewritten(no
     assert counts(notes.run(pipeline)) == (1, 0, 0, 1)
 
 
-def test_deletes_are_not_seen_and_nothing_goes_wrong(notes: Lab) -> None:
+@pytest.mark.scenario(32)
+def test_deletes_are_not_seen_and_reconcile_shows_them_and_a_repair_makes_them(notes: Lab) -> None:
     pipeline = add(notes)
     notes.run(pipeline)
     notes.sql("DELETE FROM ugc.notes WHERE id = 3")
     assert counts(notes.run(pipeline)) == (0, 0, 0, 0)
     assert notes.value("SELECT count(*) FROM analytics.mart") == 3
+    report = notes.reconcile(pipeline)
+    assert (report["equal"], report["missing"], report["extra"]) == (False, 0, 1)
+    assert report["samples"]["extra"] == [{"key": {"id": "3"}}]
+    assert notes.run(pipeline, repair=True)["rows_deleted"] == 1
+    notes.assert_equal(pipeline)
 
 
 def test_a_restart_reads_everything_and_rewrites_nothing(notes: Lab) -> None:
@@ -310,6 +326,7 @@ def test_an_atomic_window_is_one_batch(notes: Lab, python: dict[str, Any]) -> No
     notes.assert_equal(pipeline)
 
 
+@pytest.mark.scenario(28)
 def test_a_row_stamped_in_the_future_waits_and_holds_nobody_up(notes: Lab) -> None:
     pipeline = add(notes)
     notes.sql("INSERT INTO ugc.notes VALUES (9, 'early bird', clock_timestamp() + interval '1 second')")
@@ -385,7 +402,8 @@ def test_a_remote_source_is_followed_likewise(lab: Lab, cursor: str) -> None:
 # ── who holds the horizon ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_long_report_holds_the_window_and_is_named(notes: Lab) -> None:
+@pytest.mark.scenario(26)
+def test_a_long_report_holds_the_window_ever_longer_and_is_named_and_nothing_is_lost(notes: Lab) -> None:
     pipeline = add(notes)
     notes.run(pipeline)
     with open_transaction(notes.conninfo, "SELECT count(*) FROM ugc.notes") as report:
@@ -396,8 +414,11 @@ def test_a_long_report_holds_the_window_and_is_named(notes: Lab) -> None:
         assert (holder["pid"], holder["wrote"]) == (report.info.backend_pid, False)
         assert (holder["usename"], holder["application_name"]) == (notes.db.info.user, "vitrina report")
         assert holder["age_seconds"] >= 0.1
+        assert counts(notes.run(pipeline)) == (0, 0, 0, 0)
+        assert window(notes, pipeline)["held_by"]["age_seconds"] > holder["age_seconds"]
     assert counts(notes.run(pipeline)) == (1, 1, 0, 0)
     assert "held_by" not in window(notes, pipeline)
+    notes.assert_equal(pipeline)
 
 
 def test_vitrinas_own_readers_hold_nothing(notes: Lab) -> None:
@@ -425,6 +446,7 @@ def refusal(lab: Lab, pipeline: Pipeline) -> str:
     return str(run["error"])
 
 
+@pytest.mark.scenario(29)
 def test_a_null_in_the_cursor_is_refused_and_the_row_named(notes: Lab) -> None:
     notes.sql("UPDATE ugc.notes SET modified = NULL WHERE id = 2")
     assert "cursor: id = 2, modified = None" in refusal(notes, add(notes))
@@ -446,8 +468,9 @@ def test_a_pipeline_without_a_cursor_is_refused(notes: Lab) -> None:
     assert "needs incremental_key" in refusal(notes, add(notes, incremental_key=None))
 
 
+@pytest.mark.scenario(34)
 @pytest.mark.parametrize("cursor", ["modified", "id"])
-def test_a_role_that_cannot_see_transactions_is_refused(notes: Lab, cursor: str) -> None:
+def test_a_role_that_cannot_see_other_sessions_transactions_is_refused(notes: Lab, cursor: str) -> None:
     role = f"short_sighted_{notes.db.info.dbname}"
     grants = "CREATE ROLE {0} LOGIN; GRANT USAGE ON SCHEMA ugc TO {0}; GRANT SELECT ON ugc.notes TO {0}"
     notes.db.execute(sql.SQL(grants).format(sql.Identifier(role)))

@@ -47,6 +47,7 @@ def first(count: int, answer: Callable[[Proxy, Request], Answer | None]) -> Rule
     return lambda proxy, request: answer(proxy, request) if request.is_bulk and request.number <= count else None
 
 
+@pytest.mark.scenario(38)
 def test_of_items_that_are_refused_for_now_only_those_are_sent_again(search: Search, proxy: Proxy) -> None:
     def busy(proxy: Proxy, request: Request) -> Answer:
         refused = {n for n in range(len(request.items)) if n % 10 < 3}
@@ -68,6 +69,7 @@ def test_an_item_that_fails_for_now_is_sent_again(search: Search, proxy: Proxy, 
     assert [len(ids) for ids in proxy.sent] == [60, 1]
 
 
+@pytest.mark.scenario(39)
 def test_an_answer_that_is_lost_after_it_was_applied_does_no_harm(search: Search, proxy: Proxy) -> None:
     def lose(proxy: Proxy, request: Request) -> Answer:
         proxy.forward(request, request.body)
@@ -118,6 +120,7 @@ def test_a_server_that_is_busy_for_a_while(search: Search, proxy: Proxy, status:
     went(search, search.add())
 
 
+@pytest.mark.scenario(40)
 def test_a_request_that_is_too_large_is_split(search: Search, proxy: Proxy) -> None:
     def small(proxy: Proxy, request: Request) -> Answer | None:
         return (413, b"") if request.is_bulk and len(request.items) > 8 else None
@@ -133,6 +136,7 @@ def test_one_document_that_is_too_large_is_named(search: Search, proxy: Proxy) -
     assert "bytes is too large for Elasticsearch — make it smaller, or raise http.max_content_length there" in error
 
 
+@pytest.mark.scenario(40)
 def test_a_full_disk_is_waited_for_only_so_long(search: Search, proxy: Proxy) -> None:
     proxy.rule = lambda proxy, request: (403, BLOCK) if request.is_bulk else None
     pipeline = search.add()
@@ -162,6 +166,7 @@ def test_a_user_who_may_not_write_fails_at_once(search: Search, proxy: Proxy) ->
     assert "unauthorized" in run["error"]
 
 
+@pytest.mark.scenario(41)
 def test_a_server_that_is_down_at_the_start(search: Search, proxy: Proxy) -> None:
     pipeline = search.add()
     proxy.stop()
@@ -173,6 +178,7 @@ def test_a_server_that_is_down_at_the_start(search: Search, proxy: Proxy) -> Non
     went(search, pipeline)
 
 
+@pytest.mark.scenario(41)
 def test_a_server_that_goes_down_in_the_middle_and_comes_back(
     search: Search, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,10 +60,17 @@ def test_a_rename_of_one_genre_sends_the_films_that_have_it_and_nothing_else(sea
 # ── a strict mapping ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_mapping_does_not_grow(search: Search) -> None:
-    went(search, search.add())
+@pytest.mark.scenario(42)
+def test_a_new_field_is_named_and_the_mapping_does_not_grow(search: Search) -> None:
+    pipeline = search.add(source_query=None, source_table="content.film_work", key=["id"])
+    assert search.lab.run(pipeline)["error"] is None
     before = search.indexes()
-    answer = search.http.post(f"/{search.name()}/_doc/x", json={"unknown": 1})
+    search.lab.sql("ALTER TABLE content.film_work ADD COLUMN unknown int DEFAULT 1")
+    run = search.lab.run(pipeline)
+    assert (run["status"], search.lab.status(pipeline)) == ("FAILED", "FAILED")
+    assert "unknown" in run["error"]
+    assert "rebuild" in run["error"]
+    answer = search.http.post(f"/{search.name()}/_doc/x", json={"unknown": 1})  # and nobody else gets it in
     assert "strict_dynamic_mapping_exception" in answer.text
     assert search.indexes() == before
 
@@ -159,6 +166,7 @@ def drop_alias(search: Search) -> str:
     return "no longer points to"
 
 
+@pytest.mark.scenario(63)
 @pytest.mark.parametrize("harm", [delete, create_anew, drop_alias])
 @pytest.mark.parametrize("mode", [{}, {"mode": "incremental", "incremental_key": "modified"}], ids=["full", "cursor"])
 def test_what_was_done_to_the_index_is_noticed_and_it_is_built_anew(search: Search, harm: Any, mode: Any) -> None:
@@ -181,6 +189,7 @@ def test_an_alias_that_was_pointed_to_something_else_is_refused(search: Search) 
     assert "is an alias of" in search.lab.run(pipeline)["error"]
 
 
+@pytest.mark.scenario(63)
 def test_a_version_that_was_raised_by_hand_is_noticed_and_repaired(search: Search) -> None:
     pipeline = search.add()
     went(search, pipeline)

@@ -278,16 +278,18 @@ def test_a_column_that_is_no_field_is_explained(search: Search, name: str) -> No
     assert "cannot be a field of an index — give it another name" in str(run(search, f'SELECT 1 AS id, 2 AS "{name}"'))
 
 
-def test_one_document_that_does_not_fit_is_named_and_the_checkpoint_stays(search: Search) -> None:
+@pytest.mark.scenario(37)
+def test_one_document_of_a_thousand_that_does_not_fit_is_named_and_the_checkpoint_stays(search: Search) -> None:
     search.lab.sql(
-        "CREATE TABLE content.p AS SELECT n AS id, now() AS at, '{}'::jsonb AS doc FROM generate_series(1, 9) n"
+        "CREATE TABLE content.p AS SELECT n AS id, now() AS at, '{}'::jsonb AS doc FROM generate_series(1, 3000) n"
     )
-    config = {"mode": "incremental", "incremental_key": "at", "incremental_id_key": "id", "batch_size": 3}
+    config = {"mode": "incremental", "incremental_key": "at", "incremental_id_key": "id", "batch_size": 1000}
     pipeline = search.add("t", source_table="content.p", source_query=None, key=["id"], **config)
-    search.lab.sql("UPDATE content.p SET doc = '7' WHERE id = 5")
-    error = search.lab.run(pipeline)["error"]
-    assert "Elasticsearch refused 1 document(s): 5: " in error
-    assert search.lab.value("SELECT coalesce(last_processed_id, '0')::int FROM etl.etl_state") <= 3
-    search.lab.sql("UPDATE content.p SET doc = '{}' WHERE id = 5")
+    search.lab.sql("UPDATE content.p SET doc = '7' WHERE id = 1555")
+    run = search.lab.run(pipeline)
+    assert (run["status"], search.lab.status(pipeline)) == ("FAILED", "FAILED")
+    assert "Elasticsearch refused 1 document(s): 1555: " in run["error"]
+    assert search.lab.value("SELECT coalesce(last_processed_id, '0')::int FROM etl.etl_state") <= 1000
+    search.lab.sql("UPDATE content.p SET doc = '{}' WHERE id = 1555")
     assert search.lab.run(pipeline)["error"] is None
-    assert sorted(search.documents("t")) == [str(n) for n in range(1, 10)]
+    assert search.documents("t").keys() == {str(n) for n in range(1, 3001)}

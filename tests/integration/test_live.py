@@ -18,6 +18,8 @@ CARD = """
 """
 AGGREGATE = "SELECT film_id, count(*) AS votes, avg(rating) AS average FROM ugc.ratings GROUP BY film_id"
 
+LIKED = "SELECT id AS film_id, title FROM content.film_work WHERE rating > 5"
+
 
 @pytest.fixture(params=["wal", "trigger"])
 def live(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Living]:
@@ -26,6 +28,7 @@ def live(request: pytest.FixtureRequest, lab: Lab) -> Iterator[Living]:
         yield live
 
 
+@pytest.mark.scenario(36)
 def test_a_renamed_genre_refreshes_its_films(live: Living) -> None:
     pipeline = live.add(CARD)
     live.follow(pipeline)
@@ -44,7 +47,8 @@ def test_a_renamed_genre_refreshes_its_films(live: Living) -> None:
     live.assert_equal(pipeline)
 
 
-def test_links_move_films_go_and_come(live: Living) -> None:
+@pytest.mark.scenario(32, 36)
+def test_foreign_keys_move_links_and_films_are_deleted(live: Living) -> None:
     pipeline = live.add(CARD, batch_size=3)
     live.follow(pipeline)
     lab = live.lab
@@ -70,13 +74,18 @@ def test_a_new_rating_refreshes_one_average(live: Living) -> None:
     live.assert_equal(pipeline)
 
 
-def test_truncate_means_a_comparison(live: Living) -> None:
-    pipeline = live.add(AGGREGATE)
-    live.follow(pipeline)
-    live.lab.configure(max_delete_rows=10**6)
+@pytest.mark.scenario(36)
+def test_a_group_that_is_emptied_goes_and_so_does_a_row_that_leaves_the_where(live: Living) -> None:
+    groups = live.add(AGGREGATE)
+    liked = live.add(LIKED, name="liked", target_table="analytics.liked")
+    live.follow(groups, liked)
     live.lab.sql("DELETE FROM ugc.ratings WHERE film_id IN (SELECT film_id FROM ugc.ratings LIMIT 1)")
-    live.follow(pipeline)
-    live.assert_equal(pipeline)
+    live.lab.sql("UPDATE content.film_work SET rating = 1 WHERE id = (SELECT film_id FROM analytics.liked LIMIT 1)")
+    live.follow(groups, liked)
+    for pipeline in (groups, liked):
+        assert live.lab.last_run(pipeline)["rows_deleted"] == 1
+        assert live.why(pipeline) == ""
+        live.assert_equal(pipeline)
 
 
 def test_an_index_is_live_too(lab: Lab, elastic: str, index_prefix: str) -> None:

@@ -29,6 +29,7 @@ def wal(lab: Lab) -> Iterator[Living]:
         yield live
 
 
+@pytest.mark.scenario(36)
 def test_a_truncated_table_is_compared(live: Living) -> None:
     pipeline = live.add(CARD)
     live.follow(pipeline)
@@ -51,6 +52,7 @@ def test_a_table_rewritten_in_place_is_compared(live: Living) -> None:
     live.assert_equal(pipeline)
 
 
+@pytest.mark.scenario(33)
 def test_a_column_that_changes_its_type_under_a_follower_is_drift(wal: Living) -> None:
     lab, pipeline = wal.lab, wal.add(CARD)
     wal.follow(pipeline)

@@ -69,7 +69,7 @@ def test_a_connection_string_that_cannot_be_read_is_not_shown(conninfo: str) -> 
 
 READ, WRITE = ("SELECT",), ("SELECT", "INSERT", "UPDATE", "DELETE")
 RUN_TIME = ("etl_state", "etl_leases", "etl_runs", "etl_run_events", "etl_runners", "etl_requests", "etl_indexes")
-SETTLED = ("etl_pipelines", "etl_pipeline_tasks", "etl_config_versions", "alembic_version")
+SETTLED = ("etl_pipelines", "etl_pipeline_tasks", "etl_config_versions", "etl_schema_history", "alembic_version")
 CAPTURED = ("etl_captures", "etl_change_segments")
 RIGHTS: dict[tuple[str, str], tuple[str, ...]] = {
     **{("vitrina_runner", table): WRITE for table in (*RUN_TIME, *CAPTURED)},

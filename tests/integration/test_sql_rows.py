@@ -165,6 +165,7 @@ def test_a_select_runs_as_the_reader(lab: Lab, path: dict[str, Any]) -> None:
     assert lab.sql("SELECT DISTINCT me FROM analytics.mart") == [("vitrina_reader",)]
 
 
+@pytest.mark.scenario(62)
 @PATHS
 @pytest.mark.parametrize(
     "act",
@@ -172,19 +173,24 @@ def test_a_select_runs_as_the_reader(lab: Lab, path: dict[str, Any]) -> None:
         "INSERT INTO content.log VALUES (1)",
         "UPDATE etl.etl_pipelines SET description = 'owned'",
         "CREATE TEMP TABLE mine ()",
+        "PERFORM nextval('content.counted')",
+        "PERFORM lo_from_bytea(0, 'x')",
         "RESET ROLE; INSERT INTO content.log VALUES (1)",
         "SET LOCAL ROLE vitrina_runner; INSERT INTO content.log VALUES (1)",
     ],
 )
-def test_a_function_inside_a_view_cannot_write(lab: Lab, path: dict[str, Any], act: str) -> None:
+def test_a_function_inside_a_view_cannot_write_on_any_path(lab: Lab, path: dict[str, Any], act: str) -> None:
     lab.configure(allowed_functions=["content.mark"])
-    lab.sql("CREATE TABLE content.log (x int); GRANT INSERT ON content.log TO vitrina_runner")
+    lab.sql("CREATE TABLE content.log (x int); GRANT INSERT ON content.log TO vitrina_runner, vitrina_reader")
+    lab.sql("CREATE SEQUENCE content.counted; GRANT ALL ON SEQUENCE content.counted TO PUBLIC")
     lab.sql(f"CREATE FUNCTION content.mark() RETURNS int LANGUAGE plpgsql AS $f$ BEGIN {act}; RETURN 1; END $f$")
     lab.sql("CREATE VIEW content.seen AS SELECT n AS id, n AS at, content.mark() AS mark FROM generate_series(1, 3) n")
     status, error = run(lab, insert(lab, source_query="SELECT * FROM content.seen", **path))
     assert (status, bool(error)) == ("FAILED", True)
     assert lab.value("SELECT count(*) FROM content.log") == 0
     assert lab.value("SELECT description FROM etl.etl_pipelines") == ""
+    assert lab.value("SELECT is_called FROM content.counted") is False
+    assert lab.value("SELECT count(*) FROM pg_largeobject_metadata") == 0
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,7 @@ def written(lab: Lab, pipeline: Pipeline) -> tuple[Any, ...]:
     return run["rows_written"], run["rows_deleted"]
 
 
+@pytest.mark.scenario(56)
 @pytest.mark.parametrize("publish", ["batches", "atomic"])
 def test_every_type_is_created_loaded_left_alone_and_updated(lab: Lab, publish: str) -> None:
     columns = make_types(lab) | VALUES

@@ -10,7 +10,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.fields import wrong_fields
 from vitrina.domain.policy import is_index, is_outside
-from vitrina.domain.schedule import check_schedule
+from vitrina.domain.schedule import check_duration, check_schedule
 
 WAREHOUSE = "warehouse"
 INDEX_FIELDS = ("mapping", "settings", "adopt")
@@ -56,6 +56,9 @@ class Pipeline(BaseModel):
     schedule_interval: str | None = Field(
         default=None, description="30s, 5m, 1h, 1d, or a cron line; left out: on request only."
     )
+    freshness_limit: str | None = Field(
+        default=None, description="30s, 15m, 1h, 1d: a mart that is older is stale, and an alert says so."
+    )
     enabled: bool = Field(default=True, description="Whether runners may take it.")
     python_task: str | None = Field(
         default=None,
@@ -85,6 +88,17 @@ class Pipeline(BaseModel):
         except ConfigError as error:
             raise ValueError(str(error)) from error
         return value
+
+    @field_validator("freshness_limit")
+    @classmethod
+    def _limit_is_readable(cls, value: str | None) -> str | None:
+        if not value:
+            return None
+        try:
+            check_duration("freshness_limit", value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return value.strip()
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> Self:

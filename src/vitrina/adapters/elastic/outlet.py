@@ -100,13 +100,14 @@ class ElasticOutlet:
         self.elastic = Elastic(settings)
         self.keeper = IndexKeeper(self.elastic, pipeline_id, target.removeprefix(ES_TARGET_PREFIX), epoch)
         self.threads = settings.es_senders
+        self._target = target
 
     def sender(
         self, generation: Generation, newest: Callable[[], int], check: Callable[[], None]
     ) -> Callable[[Shipment], None]:
         """Through the write alias of this epoch."""
         del generation  # the alias points to it
-        return BulkSender(self.elastic, self.keeper.write_alias, newest, check).send
+        return BulkSender(self.elastic, self.keeper.write_alias, newest, check, self._target).send
 
     def scan(self, index: str) -> Iterator[bytes]:
         """As searches see it now."""

@@ -64,7 +64,7 @@ class IncrementalMode(Mode):
     # ── the window ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _find_window(self) -> StepResult:
-        self._refuse_nulls()
+        self.work.refuse_nulls([*self.work.mart.key, *self.cursor], "key or cursor")
         bound, inclusive, horizon = self._bound()
         after = (self.position["value"], self.position["id"]) if "value" in self.position else None
         self.window = Window(after, bound, inclusive) if bound is not None else None
@@ -73,18 +73,6 @@ class IncrementalMode(Mode):
         if horizon.holder:
             fields["held_by"] = horizon.holder
         return StepResult("window", position=self.position, fields=fields)
-
-    def _refuse_nulls(self) -> None:
-        shown = list(dict.fromkeys([*self.work.mart.key, *self.cursor]))
-        nulls = sql.SQL(" OR ").join(sql.SQL("q.{} IS NULL").format(sql.Identifier(name)) for name in shown)
-        names = sql.SQL(", ").join(sql.SQL("q.{0}::text AS {0}").format(sql.Identifier(name)) for name in shown)
-        text = sql.SQL("SELECT {} FROM {} AS q WHERE {} LIMIT 1").format(names, self.work.query.source, nulls)
-        for row in self.job.reader.fetch(text):
-            named = ", ".join(f"{name} = {row[name]}" for name in shown)
-            raise ConfigError(
-                f"the query gives a row with NULL in its key or cursor: {named}",
-                "filter it out, or choose another column",
-            )
 
     def _bound(self) -> tuple[str | None, bool, Horizon]:
         """Up to where rows are final, as text; whether the bound itself is; and who holds it back."""

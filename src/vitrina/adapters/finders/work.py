@@ -1,11 +1,12 @@
 """What the steps of a run share: the mart, its statements, the query, and the stage if there is one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg import sql
 
-from vitrina.adapters.filling import copy_across, transform_across
+from vitrina.adapters.filling import Target, copy_across, transform_across
 from vitrina.adapters.job import Job, StepResult, execute, fetch
 from vitrina.adapters.stage import KeySegment, Stage
 from vitrina.adapters.writers.converge import MartSql, QueryText
@@ -19,6 +20,9 @@ from vitrina.sql.describe import Column
 # decide: a staged row costs about this much, and index lookups are overestimated by about this factor.
 STAGED_ROW_COST = 0.3
 LENIENCY = 8.0
+SHOWN_COLUMNS, SHOWN_LENGTH = 5, 80  # of a row that is named by more than its key
+NO_NULLS = "filter it out, or choose another column"
+ONCE = "make the key unique in the query"
 
 
 @dataclass
@@ -68,17 +72,21 @@ class Work:
         return row
 
     def fill(self, conn: Connection, why: str) -> StepResult:
-        """Stage everything the query gives, in key order, once."""
+        """Stage everything the query gives, once."""
         self.stage.create(conn)
-        query = self.query.by_range(lower=False, upper=False) if self.job.transformer else self.query.whole()
-        ordered = query + sql.SQL(" ORDER BY ") + self.key_columns("q")
-        if self.job.transformer:
-            read = transform_across(self.job, ordered, self.stage, conn)
-        else:
-            read = copy_across(self.job.reader, ordered, self.stage, conn)
+        read, _ = self.pour(self.stage, conn)
         self.staged_rows = self.stage.settle(conn)
         self.refuse_null_keys(conn, self.stage.identifier)
         return StepResult("staged", Counts(read=read), {"phase": "stage"}, {"rows": self.staged_rows, "why": why})
+
+    def pour(self, target: Target, conn: Connection) -> tuple[int, int]:
+        """Everything the query gives, in key order and through the transforms; how many rows were read and written."""
+        query = self.query.by_range(lower=False, upper=False) if self.job.transformer else self.query.whole()
+        ordered = query + sql.SQL(" ORDER BY ") + self.key_columns("q")
+        if self.job.transformer:
+            return transform_across(self.job, ordered, target, conn)
+        rows = copy_across(self.job.reader, ordered, target, conn)
+        return rows, rows
 
     def new_keys(self) -> KeySegment:
         """A segment for keys in the mart's types."""
@@ -113,21 +121,32 @@ class Work:
         return sql.SQL(", ").join(sql.SQL("{}.{}").format(sql.SQL(alias), sql.Identifier(k)) for k in self.mart.key)
 
     def refuse_null_keys(self, conn: Connection, table: sql.Identifier) -> None:
-        """A ConfigError that shows the row."""
+        """A ConfigError that shows the row: as the query gives it, or by its key if a transform made that NULL."""
         keys = [sql.Identifier(name) for name in self.mart.key]
         nulls = sql.SQL(" OR ").join(sql.SQL("{} IS NULL").format(key) for key in keys)
         shown = sql.SQL(", ").join(sql.SQL("{0}::text AS {0}").format(key) for key in keys)
         for row in execute(conn, sql.SQL("SELECT {} FROM {} WHERE {} LIMIT 1").format(shown, table, nulls)).fetchall():
-            raise ConfigError(
-                f"the query gives a row with NULL in its key: {self._named(row)}",
-                "filter it out, or choose another key",
-            )
+            self.refuse_nulls(self.mart.key, "key")
+            raise ConfigError(f"the query gives a row with NULL in its key: {self._named(row)}", NO_NULLS)
+
+    def refuse_nulls(self, names: Sequence[str], what: str) -> None:
+        """A ConfigError that shows a row of the query with NULL in one of these columns, so that it can be found."""
+        others = [c.name for c in self.job.columns if c.name not in names]
+        shown = [*dict.fromkeys(names), *others[:SHOWN_COLUMNS]]
+        values = sql.SQL(", ").join(
+            sql.SQL("left(q.{0}::text, {1}) AS {0}").format(sql.Identifier(name), SHOWN_LENGTH) for name in shown
+        )
+        nulls = sql.SQL(" OR ").join(sql.SQL("q.{} IS NULL").format(sql.Identifier(name)) for name in names)
+        text = sql.SQL("SELECT {} FROM {} AS q WHERE {} LIMIT 1").format(values, self.query.source, nulls)
+        for row in self.job.reader.fetch(text):
+            named = ", ".join(f"{name} = {row[name]}" for name in shown)
+            raise ConfigError(f"the query gives a row with NULL in its {what}: {named}", NO_NULLS)
 
     def refuse_duplicates(self, rows: list[dict[str, Any]]) -> None:
         """A ConfigError that names the keys, if there are any."""
         if rows:
             named = "; ".join(map(self._named, rows))
-            raise ConfigError(f"the query gives a key twice: {named}", "make the key unique in the query")
+            raise ConfigError(f"the query gives a key twice: {named}", ONCE)
 
     def guard_deletes(self, gone: int, mart: int, read: int, kept: str = "nothing was written") -> None:
         """The mass-delete guard, asked before anything is committed."""

@@ -21,6 +21,7 @@ from vitrina.control.problems import NotFound
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, resolve
+from vitrina.meta.compatibility import find, misfit
 from vitrina.meta.db import fetch_all, queries
 from vitrina.meta.repos.captures import CaptureRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
@@ -83,10 +84,13 @@ class Looking:
         try:
             with self.plane.session() as conn:
                 fetch_all(conn, RUNNERS["any"])
+                wrong = misfit(find(conn))
         except VitrinaError as error:
             log.warning("not ready", error=str(error))
             return {"meta-store": "does not answer"}
-        return {"meta-store": "ok"}
+        if wrong:
+            log.warning("not ready", error=str(wrong))
+        return {"meta-store": "does not fit this program" if wrong else "ok"}
 
     def horizon(self, stored: StoredPipeline) -> dict[str, Any] | None:
         """For an incremental pipeline: up to where rows are final, and who holds it back."""

@@ -55,7 +55,7 @@ SELECT config FROM etl.etl_config_versions WHERE pipeline_id = %(pipeline_id)s A
 
 -- name: expired
 -- Leases whose holder has gone silent, with the session it wrote through.
-SELECT l.pipeline_id, p.name, l.runner, l.owner, l.crashes, p.status, p.enabled
+SELECT l.pipeline_id, p.name, coalesce(p.effective_target, '') AS target, l.runner, l.owner, l.crashes, p.status, p.enabled
 FROM etl.etl_leases l JOIN etl.etl_pipelines p ON p.id = l.pipeline_id
 WHERE l.owner IS NOT NULL AND l.expires_at <= clock_timestamp()
   AND (%(only)s::uuid IS NULL OR p.id = %(only)s)
@@ -163,6 +163,7 @@ SELECT mine.run_id, p.status FROM mine JOIN etl.etl_pipelines p ON p.id = mine.p
 UPDATE etl.etl_leases SET crashes = 0 WHERE pipeline_id = %(pipeline_id)s AND run_id = %(run_id)s AND crashes > 0
 
 -- name: others_wait
--- Whether some pipeline is due and nobody has it.
+-- Whether some pipeline is due and nobody has it, or whoever had it is lost.
 SELECT EXISTS (SELECT FROM etl.etl_pipelines p
-               WHERE p.enabled AND p.due_at <= now() AND p.status IN ('RUN_REQUESTED', 'IDLE')) AS yes
+               WHERE p.enabled AND p.due_at <= now() AND p.status IN ('RUN_REQUESTED', 'IDLE'))
+    OR EXISTS (SELECT FROM etl.etl_leases l WHERE l.owner IS NOT NULL AND l.expires_at <= clock_timestamp()) AS yes

@@ -1,0 +1,17 @@
+"""Every scenario has a test, and every mark stands for a scenario."""
+
+from tests.scenarios import SCENARIOS, marked
+
+EXPECTED = {*range(1, 18), *range(19, 23), *range(57, 61)}
+
+
+def test_the_list_has_no_gaps() -> None:
+    assert list(SCENARIOS) == list(range(1, 65))
+
+
+def test_every_scenario_has_a_test() -> None:
+    assert {number: SCENARIOS[number] for number in EXPECTED - marked().keys()} == {}
+
+
+def test_every_mark_stands_for_a_scenario() -> None:
+    assert {number: names for number, names in marked().items() if number not in SCENARIOS} == {}
