@@ -1,7 +1,6 @@
 """The SQL guard against whole corpora: what must be refused is, by each kind; what is honest is not."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from psycopg import sql
@@ -25,7 +24,7 @@ def reader() -> Iterator[PostgresReader]:
             yield reader
 
 
-def hostile(*kinds: str) -> Any:
+def hostile(*kinds: str) -> pytest.MarkDecorator:
     """The texts of these kinds."""
     return pytest.mark.parametrize("text", [t for t in HOSTILE if kind_of(t) in kinds], ids=lambda text: text.name)
 
