@@ -98,9 +98,10 @@ class _Loader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         if isinstance(event, yaml.AliasEvent):
             self._refuse(id(node) not in self._sizes, "an alias of what it is in", event)
-            self.nodes += self._sizes.get(id(node), 0)
+            self.nodes += self._sizes[id(node)]
+        else:
+            self._sizes[id(node)] = self.nodes - before
         self._refuse(self.nodes > MAX_NODES, f"more than {MAX_NODES:,} values", event)
-        self._sizes[id(node)] = self.nodes - before
         self.depth -= 1
         return node
 
@@ -110,11 +111,13 @@ class _Loader(yaml.SafeLoader):
 
     def _refuse(self, is_wrong: bool, why: str, event: yaml.Event) -> None:
         if is_wrong:
-            raise yaml.composer.ComposerError(None, None, why, event.start_mark)
+            raise yaml.composer.ComposerError(None, None, f"{why}, {event.start_mark}")
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a name is no text", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value} is given twice", key.start_mark)
             seen.add(key.value)

@@ -78,9 +78,21 @@ def test_a_form_of_many_fields_is_answered_in_a_moment(admin: httpx.Client) -> N
         BOMB,
         "name: x\nmapping:\n" + "".join(f"  {line}\n" for line in BOMB.splitlines()),
         "name: &a [*a]",
+        "{[a, b]: 1}",
+        "{1: x, null: y}",
         "!!python/object/apply:os.system [id]",
     ],
-    ids=[*map(str, DEPTHS[:-1]), "list", "block", "aliases", "aliases in a field", "itself", "code"],
+    ids=[
+        *map(str, DEPTHS[:-1]),
+        "list",
+        "block",
+        "aliases",
+        "aliases in a field",
+        "itself",
+        "names",
+        "numbers",
+        "code",
+    ],
 )
 @pytest.mark.parametrize("command", ["validate", "plan"])
 def test_a_file_of_any_depth_is_a_sentence(
