@@ -51,6 +51,9 @@ live-verdicts: $(READY)  ## write tests/corpora/live_verdicts.txt anew
 security-table: $(READY)  ## write the table of docs/security.md anew
 	@VITRINA_REFRESH=1 $(BIN)/python -m pytest -n 0 tests/security/test_layers.py -k page
 
+audit: $(READY)  ## the dependencies against published advisories (needs the network)
+	@tools/audit
+
 format: $(READY)  ## let ruff put the code in shape
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
