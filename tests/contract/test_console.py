@@ -342,6 +342,7 @@ def test_a_log_is_downloaded_whole(console: httpx.Client, api: Api) -> None:
     assert len(re.findall("data-line", console.get(f"/runs/{run_id}/log?q=N%22: 70").text)) == 2  # 70 and 700
 
 
+@pytest.mark.scenario(52)
 def test_no_secret_of_a_source_is_shown() -> None:
     with Lab.open("vitrina_template") as lab:
         far = {"far": "postgresql://someone:planted@127.0.0.1:1/nowhere"}
