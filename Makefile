@@ -8,7 +8,7 @@ ROUNDS ?= 100
 SCALE  ?= full
 export VITRINA_HOME ?= .vitrina
 
-.PHONY: help demo test test-long test-pg15 test-es9 lint openapi live-verdicts security-table audit format up down logs migrate-db bench bench-changes \
+.PHONY: help demo test test-long test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench bench-changes \
         bench-console screenshots assets faults lock clean
 
 help:  ## this list
@@ -45,14 +45,15 @@ lint: $(READY)  ## ruff, mypy --strict, import-linter
 openapi: $(READY)  ## write docs/openapi.json anew
 	@$(BIN)/python -m tests.contract.refresh
 
-live-verdicts: $(READY)  ## write tests/corpora/live_verdicts.txt anew
-	@VITRINA_REFRESH=1 $(BIN)/python -m pytest -n 0 tests/integration/test_live_verdicts.py -k committed
-
+.PHONY: security-table audit
 security-table: $(READY)  ## write the table of docs/security.md anew
 	@VITRINA_REFRESH=1 $(BIN)/python -m pytest -n 0 tests/security/test_layers.py -k page
 
 audit: $(READY)  ## the dependencies against published advisories (needs the network)
 	@tools/audit
+
+live-verdicts: $(READY)  ## write tests/corpora/live_verdicts.txt anew
+	@VITRINA_REFRESH=1 $(BIN)/python -m pytest -n 0 tests/integration/test_live_verdicts.py -k committed
 
 format: $(READY)  ## let ruff put the code in shape
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
