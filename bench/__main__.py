@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 
-from bench import batches, changed, documents, films, idle, live, ratings, remote, transform
+from bench import batches, changed, documents, films, idle, live, memory, ratings, remote, transform
 from bench.report import Options, Report, Skipped, keep, show, warn
 
 PARTS: dict[str, Callable[[Options], Report]] = {
@@ -15,6 +15,7 @@ PARTS: dict[str, Callable[[Options], Report]] = {
     "live": live.measure,
     "elasticsearch": documents.measure,
     "batches": batches.measure,
+    "memory": memory.measure,
     "idle": idle.measure,
 }
 

@@ -78,7 +78,7 @@ def measure(options: Options) -> Report:
 
 
 def _dlt(python: Path, followed: Followed) -> ByDlt:
-    return ByDlt(python, followed, TABLE, f"{STORED}, modified", "film_id", cursor="modified")
+    return ByDlt(python, followed, TABLE, f"{STORED}, modified", cursor="modified")
 
 
 def _fill(conn: Connection, films: int) -> None:

@@ -72,4 +72,4 @@ def _vitrina(ground: Ground) -> ByVitrina:
 
 
 def _peers(python: Path, ground: Ground) -> list[Way]:
-    return [ByDlt(python, ground, TABLE, STORED, "film_id"), ByScript(python, ground, SELECT, COLUMNS, EMPTY)]
+    return [ByDlt(python, ground, TABLE, STORED), ByScript(python, ground, SELECT, COLUMNS, EMPTY)]

@@ -87,4 +87,4 @@ def _vitrina(ground: Ground, source: str) -> ByVitrina:
 
 
 def _dlt(python: Path, ground: Ground, source: str) -> ByDlt:
-    return ByDlt(python, ground, TABLE, STORED, "film_id", source)
+    return ByDlt(python, ground, TABLE, STORED, source)
