@@ -8,7 +8,7 @@ ROUNDS ?= 100
 SCALE  ?= full
 export VITRINA_HOME ?= .vitrina
 
-.PHONY: help demo test test-long test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench bench-changes \
+.PHONY: help demo test test-long test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench bench-page bench-changes \
         bench-console screenshots assets faults lock clean
 
 help:  ## this list
@@ -63,8 +63,11 @@ logs: $(READY)  ## what the background processes say
 migrate-db: $(READY)  ## bring the meta-store up to date
 	@$(BIN)/vitrina migrate
 
-bench: $(READY)  ## measure (SCALE=small|full)
+bench: $(READY)  ## measure, beside the floor and peers (SCALE=small|full; ARGS="--only=films --no-peers")
 	@$(BIN)/python -m bench --scale $(SCALE) $(ARGS)
+
+bench-page: $(READY)  ## docs/benchmarks.md and its charts, from bench/results.json
+	@$(BIN)/python -m bench.page
 
 bench-changes: $(READY)  ## measure change capture
 	@$(BIN)/python -m bench.changes $(ARGS)
