@@ -90,10 +90,9 @@ def _work(canvas: Canvas, compared: dict[str, Any]) -> None:
     for way, seconds in compared["seconds"].items():
         if way == "floor":
             continue
-        length = _place(seconds / floor)
         canvas.text(LABELS - 8, way, "small", "end")
-        canvas.bar(length, "ours" if way in ("vitrina", "incremental", "live") else "peer")
-        canvas.text(LABELS + length + 6, f"{seconds / floor:.2f} × the floor, {seconds:.2f} s", "small")
+        canvas.bar(_place(seconds / floor), "ours" if way in ("vitrina", "incremental", "live") else "peer")
+        canvas.text(LABELS + BARS + 8, f"{seconds / floor:.2f} × the floor, {seconds:.2f} s", "small")
         canvas.y += ROW
     canvas.line(LABELS + _place(1.0), top, canvas.y, "axis")
     canvas.line(LABELS + _place(compared["most"]), top, canvas.y, "wanted")
