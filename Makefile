@@ -12,8 +12,8 @@ COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 
 .PHONY: help demo test test-long test-pg15 test-es9 airflow-wheel test-airflow lint openapi reference live-verdicts \
-        format up down logs migrate-db bench bench-changes bench-console screenshots assets faults races model \
-        mutations load helm lock clean
+        format up down logs migrate-db bench bench-page bench-changes bench-console screenshots assets faults races \
+        model mutations load helm lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -96,8 +96,11 @@ endif
 migrate-db: $(READY)  ## bring the meta-store up to date
 	@$(BIN)/vitrina migrate
 
-bench: $(READY)  ## measure (SCALE=small|full)
+bench: $(READY)  ## measure, beside the floor and peers (SCALE=small|full; ARGS="--only=films --no-peers")
 	@$(BIN)/python -m bench --scale $(SCALE) $(ARGS)
+
+bench-page: $(READY)  ## docs/benchmarks.md and its charts, from bench/results.json
+	@$(BIN)/python -m bench.page
 
 bench-changes: $(READY)  ## measure change capture
 	@$(BIN)/python -m bench.changes $(ARGS)
