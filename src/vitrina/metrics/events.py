@@ -48,6 +48,8 @@ DELIVERIES = Counter(
     ("status",),
     registry=REGISTRY,
 )
+for _status in ("delivered", "retried", "given_up"):
+    DELIVERIES.labels(_status)
 SLOTS = Gauge("vitrina_runner_slots", "Pipelines that this runner runs at once.", registry=REGISTRY)
 BUSY = Gauge("vitrina_runner_busy_slots", "Pipelines that it runs now.", registry=REGISTRY)
 HEARTBEAT = Gauge(
@@ -74,6 +76,8 @@ class Meter:
     @contextmanager
     def attempt(self) -> Iterator[Ending]:
         """One attempt, however it ends. Its counters begin at zero, so that the first of each kind is an increase."""
+        for counter in (RETRIES, LEASES_LOST):
+            counter.labels(self.pipeline, self.target)
         for status in ENDS:
             RUNS.labels(self.pipeline, self.target, status)
         ending, started = Ending(), time.monotonic()
