@@ -28,6 +28,7 @@ from vitrina.metrics import server
 from vitrina.runner.main import Runner
 
 INFRA = Path(__file__).parents[2] / "infra"
+PAGE = (INFRA.parent / "docs" / "metrics.md").read_text()
 RULES = INFRA / "prometheus" / "vitrina.rules.yml"
 DASHBOARD = json.loads((INFRA / "grafana" / "vitrina.json").read_text())
 FILMS = {"source_query": "SELECT id AS film_id, title, modified FROM content.film_work", "key": ["film_id"]}
@@ -100,6 +101,9 @@ def test_a_running_stack_tells_everything_that_dashboard_and_rules_ask_for(searc
             assert name in told or name in limited, f"{where}: nobody tells {name}"
             assert labels - OF_PROMETHEUS <= told.get(name, set()), f"{where}: {name} has no label {labels}"
     assert {label for labels in told.values() for label in labels} <= KNOWN_LABELS
+    documented = set(re.findall(r"^\| `(vitrina_\w+)` \|", PAGE, flags=re.MULTILINE)) | {"vitrina_build_info"}
+    names = {re.sub(r"_(bucket|count|sum)$", "", name) for name in told if name.startswith("vitrina_")}
+    assert documented == names | limited
 
 
 def test_gauges_say_how_things_stand(lab: Lab) -> None:
@@ -212,7 +216,7 @@ def selected(query: str) -> list[tuple[str, set[str]]]:
 
 def _selected(node: Any, labels: set[str]) -> Iterator[tuple[str, set[str]]]:
     if isinstance(node, promql_parser.VectorSelector):
-        yield node.name, labels | {matcher.name for matcher in node.matchers.matchers}
+        yield node.name or "", labels | {matcher.name for matcher in node.matchers.matchers}
     elif isinstance(node, promql_parser.MatrixSelector):
         yield from _selected(node.vector_selector, labels)
     elif isinstance(node, promql_parser.AggregateExpr):

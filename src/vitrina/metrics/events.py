@@ -8,13 +8,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 from vitrina import __version__
 from vitrina.domain.errors import LeaseLost
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.run import Counts
 
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which nobody asks for
 REGISTRY = CollectorRegistry()
 MART = ("pipeline", "target")
 ENDS = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.PAUSED)
