@@ -18,12 +18,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 
 from tests.contract.server import Api, running, serve
+from tests.contract.test_console import sign_in
 from tests.elastic import Search
-from tests.integration.test_live import AGGREGATE
 from tests.living import living
 from tests.support import Lab, wait_for
 from vitrina.control.services import metrics
 from vitrina.domain.errors import ConfigError
+from vitrina.meta.repos.alerts import AlertRepo
 from vitrina.metrics import server
 from vitrina.runner.main import Runner
 
@@ -32,6 +33,7 @@ PAGE = (INFRA.parent / "docs" / "metrics.md").read_text()
 RULES = INFRA / "prometheus" / "vitrina.rules.yml"
 DASHBOARD = json.loads((INFRA / "grafana" / "vitrina.json").read_text())
 FILMS = {"source_query": "SELECT id AS film_id, title, modified FROM content.film_work", "key": ["film_id"]}
+VOTES = "SELECT film_id, count(*) AS votes, sum(rating) AS points FROM ugc.ratings GROUP BY film_id"
 CURSOR = {"mode": "incremental", "incremental_key": "modified", "incremental_id_key": "film_id"}
 OF_PROMETHEUS = {"job", "instance", "le", "alertname", "severity"}
 KNOWN_LABELS = {"pipeline", "target", "status", "version", "le"}
@@ -84,7 +86,7 @@ def test_a_running_stack_tells_everything_that_dashboard_and_rules_ask_for(searc
         pipelines = [
             lab.add(name="full", target_table="analytics.full", freshness_limit="1h", **FILMS),
             lab.add(name="cursor", target_table="analytics.cursor", **FILMS, **CURSOR),
-            live.add(AGGREGATE, name="live", target_table="analytics.live"),
+            live.add(VOTES, name="live", target_table="analytics.live"),
             search.add("films"),
         ]
         broken = lab.add(name="broken", target_table="analytics.broken", source_query="SELECT 1 AS id FROM content.no")
@@ -159,6 +161,18 @@ def test_what_is_told_is_kept_for_a_moment_whoever_asks(lab: Lab) -> None:
         lab.sql("DELETE FROM etl.etl_pipelines")
         assert api.clients["admin"].get("/metrics").text == before
         assert of_api(api) != before
+
+
+def test_what_is_wrong_shows_in_status_and_console(lab: Lab) -> None:
+    lab.add(name="films", freshness_limit="1h", **FILMS)
+    with serve(lab) as api, sign_in(api, "viewer") as browser:
+        assert api.get("/pipelines/films/status")["incidents"] == []
+        assert "stale since" not in browser.get("/").text
+        lab.sql("UPDATE etl.etl_pipelines SET created_at = now() - interval '2 hours'")
+        AlertRepo(lab.db).check_freshness()
+        (incident,) = api.get("/pipelines/films/status")["incidents"]
+        assert incident["kind"] == "stale"
+        assert all("stale since" in browser.get(page).text for page in ("/", "/pipelines/films"))
 
 
 # ── who may look ─────────────────────────────────────────────────────────────────────────────────────────────

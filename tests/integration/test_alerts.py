@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from tests.faults.children import FORKS
+from tests.living import living
 from tests.receiver import Receiver, receiving
 from tests.support import Lab, make_connections, wait_for
 from vitrina import failpoints
@@ -25,6 +26,7 @@ from vitrina.runner.main import Runner
 DOCS = Path(__file__).parents[2] / "docs" / "alerts.md"
 SECRET = "a planted secret"
 FILMS = {"source_query": "SELECT id AS film_id, title FROM content.film_work", "key": ["film_id"]}
+VOTES = "SELECT film_id, count(*) AS votes, sum(rating) AS points FROM ugc.ratings GROUP BY film_id"
 ALERTS = "SELECT event, details ->> 'after', status FROM etl.etl_alerts ORDER BY number"
 
 
@@ -142,6 +144,30 @@ def test_a_mart_that_was_never_filled_grows_old_too_and_one_that_nobody_wants_do
     look(lab)
     assert lab.sql("SELECT kind FROM etl.etl_incidents") == []
     assert lab.sql(ALERTS) == [("stale", None, "PENDING")]
+
+
+def test_a_live_mart_grows_old_from_where_it_falls_behind_however_quiet_its_source_was(lab: Lab) -> None:
+    with living(lab, "wal") as live:
+        pipeline = live.add(VOTES, freshness_limit="1m")
+        live.follow(pipeline)
+        lab.sql("UPDATE etl.etl_runs SET started_at = '2020-01-01'")
+        lab.sql("UPDATE etl.etl_state SET checkpoint = jsonb_set(checkpoint, '{live,committed_at}', '\"2020-01-01Z\"')")
+        look(lab)
+        assert lab.sql("SELECT behind, stale FROM etl.etl_freshness") == [(False, False)]
+        lab.sql("UPDATE ugc.ratings SET rating = 11 - rating")
+        live.catch_up()
+        look(lab)
+        assert lab.sql("SELECT behind, stale FROM etl.etl_freshness") == [(True, False)]
+        lab.sql("UPDATE etl.etl_behind SET since = since - interval '61 seconds'")
+        look(lab)
+        assert lab.sql(ALERTS) == [("stale", None, "PENDING")]
+        live.follow(pipeline)
+        look(lab)
+        assert lab.sql(ALERTS)[1:] == [("recovered", "stale", "PENDING")]
+        assert lab.value("SELECT count(*) FROM etl.etl_behind") == 0
+    lab.sql("UPDATE etl.etl_captures SET caught_up_at = now() - interval '61 seconds'")  # nobody captures any more
+    look(lab)
+    assert lab.sql(ALERTS)[2:] == [("stale", None, "PENDING")]
 
 
 # ── delivery ─────────────────────────────────────────────────────────────────────────────────────────────────
