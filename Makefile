@@ -11,9 +11,9 @@ TOOLS  := $(HOME)/.cache/vitrina/tools
 COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 
-.PHONY: help demo test test-long test-pg15 test-es9 airflow-wheel test-airflow lint openapi reference live-verdicts \
-        format up down logs migrate-db bench bench-page bench-changes bench-console screenshots assets faults races \
-        model mutations load helm lock clean
+.PHONY: help demo test test-long test-pg15 test-es9 airflow-wheel test-airflow lint openapi reference security-table \
+        audit live-verdicts format up down logs migrate-db bench bench-page bench-changes bench-console screenshots \
+        assets faults races model mutations load helm lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -65,6 +65,12 @@ openapi: $(READY)  ## write docs/openapi.json anew
 
 reference: $(READY)  ## write docs/reference.md anew
 	@$(BIN)/python -m tests.docs.refresh
+
+security-table: $(READY)  ## write the table of docs/security.md anew
+	@VITRINA_REFRESH=1 $(BIN)/python -m pytest -n 0 tests/security/test_layers.py -k page
+
+audit: $(READY)  ## the dependencies against published advisories (needs the network)
+	@tools/audit
 
 live-verdicts: $(READY)  ## write tests/corpora/live_verdicts.txt anew
 	@VITRINA_REFRESH=1 $(BIN)/python -m pytest -n 0 tests/integration/test_live_verdicts.py -k committed
