@@ -81,7 +81,7 @@ def test_the_services_run_as_processes_to_filled_marts(
     assert composed.order.index("etl_db") < composed.order.index("migrate") < composed.order.index("etl_runner")
     composed.await_health("etl_api")
     composed.await_health("etl_runner")
-    wait_for(lambda: ended(composed, variables) == {"SUCCESS"}, 60)
+    wait_for(lambda: ended(composed, variables) == {"SUCCESS"}, 120)
     assert_filled(composed, demo_indexes)
     assert {"vitrina_api", "vitrina_runner", "vitrina_capture"} <= who_works(composed).keys() <= set(ALL)
     ends = composed.down()

@@ -73,6 +73,12 @@ def test_a_new_env_has_secrets_of_its_own_and_an_old_one_is_left_alone(tmp_path:
     assert read_env(tmp_path / ".env") == first
 
 
+def test_make_up_starts_the_stack_of_containers() -> None:
+    said = subprocess.run(["make", "-n", "up", "STACK=compose"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[:1] == ["infra/env"]
+    assert "docker compose --file infra/docker-compose.yml up --build --detach" in said.stdout
+
+
 def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
     if not hadolint.exists():

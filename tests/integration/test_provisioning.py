@@ -34,9 +34,13 @@ def test_every_role_gets_the_password_of_its_url_and_the_server_sees_only_its_ha
     assert all(password.startswith("SCRAM-SHA-256$") for password in stored)
 
 
-def test_a_url_of_somebody_else_is_refused_and_shows_no_password(lab: Lab) -> None:
-    with pytest.raises(ConfigError, match="VITRINA_RUNNER_URL signs in as cinema") as caught:
-        provision(lab.db, settings(runner_url="postgresql://cinema:planted@h/db"))
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [("postgresql://cinema:planted@h/db", "signs in as cinema"), ("host=h password=planted x", "cannot be read")],
+)
+def test_a_url_that_is_of_no_use_is_refused_and_shows_no_password(lab: Lab, url: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"VITRINA_RUNNER_URL {said}") as caught:
+        provision(lab.db, settings(runner_url=url))
     assert "planted" not in str(caught.value)
 
 

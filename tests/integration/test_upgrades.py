@@ -10,6 +10,7 @@ import pytest
 from tests.contract.server import serve
 from tests.living import Living, living
 from tests.support import Lab
+from vitrina import __version__
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta import compatibility, migrate
@@ -172,7 +173,7 @@ def test_an_older_program_refuses_a_schema_that_breaks_it_and_says_what_to_insta
 def test_the_api_says_its_version_and_is_not_ready_on_a_schema_that_breaks_it(lab: Lab) -> None:
     with serve(lab) as api:
         health = api.clients["nobody"].get("/health")
-        assert (health.status_code, health.json()["version"]) == (200, "0.1.0")
+        assert (health.status_code, health.json()["version"]) == (200, __version__)
         migrated_by_a_newer(lab, "9000")
         unready = api.clients["nobody"].get("/readyz")
         assert (unready.status_code, unready.json()["checks"]) == (503, {"meta-store": "does not fit this program"})
