@@ -356,7 +356,7 @@ class Health(BaseModel):
     """Whether this process can serve."""
 
     status: Literal["ok", "unavailable"]
-    version: str = Field(default=__version__, description="Of the program.")
+    version: str = Field(default_factory=lambda: __version__, description="Of the program.")
     checks: dict[str, str]
 
 
