@@ -78,7 +78,9 @@ def test_every_command_of_the_page_ends_well(api: Api, shell: Shell) -> None:
     *times, command = line.split(maxsplit=5)
     CronSim(" ".join(times), datetime(2026, 1, 1))  # or it raises
     (started,) = re.findall(r"^ExecStart=(.+)$", PAGE, flags=re.MULTILINE)
-    for script in [*blocks("sh"), command, started]:
+    scripts = [*blocks("sh"), command, started]
+    assert len(scripts) == 6
+    for script in scripts:
         shell(script)
     assert (shell.folder / "run.json").read_text().startswith("{")
     assert api.lab.value("SELECT count(*) FROM analytics.film_dim") == 60
@@ -99,7 +101,7 @@ def test_the_units_are_good(tmp_path: Path) -> None:
 @pytest.mark.skipif(not DBT.exists(), reason="dbt is not set up: make test-dbt")
 def test_dbt_before_and_after_a_mart(api: Api, shell: Shell) -> None:
     shell("vitrina apply pipelines --yes")
-    for script in blocks("dbt"):
+    for script in blocks("shell"):
         shell(script)
     scores = "SELECT count(*), sum(films) FROM {}"
     made = api.lab.sql(scores.format("dbt.scores"))
