@@ -2,13 +2,13 @@
 
 | fence | what is done with it |
 |---|---|
-| `sh` | run by bash; a `json` block right below it is what it must answer, in part |
+| `sh`, `shell` | run by bash; a `json` block right below it is what it must answer, in part |
 | `console` | each `$` line is run; the lines below it must appear in its output, in order; `…` stands for anything |
 | `sql` | run on the warehouse by `vitrina psql` |
 | `yaml`, `python`, `json`, with a first line `# file.ext` | written to that file |
-| `yaml` without one | must be a pipeline, or a part of one |
+| `yaml` without one | must be readable, and a valid pipeline if it looks like one |
 | `python` without one | run |
-| `text`, or none | shown to people only |
+| `text`, `ini` and such, or none | shown to people only |
 
 `<!-- not run: why -->` above a fence leaves it out. What a page exports stays until its end.
 """
@@ -24,8 +24,10 @@ FENCE = re.compile(
 )
 FILE = re.compile(r"\A# ([\w./-]+\.\w+)\n")
 CELL = re.compile(r"^\| `(vitrina [^`]+)` \|", re.MULTILINE)
-RUN = {"sh", "console", "sql", "python", "yaml", "json"}
-SHOWN = {"", "text"}
+# They start, stop or follow a whole stack (tests/acceptance/test_cli.py), or need a run under way (tests/contract).
+ELSEWHERE = {"demo", "up", "down", "logs", "serve", "reload-config"}
+RUN = {"sh", "shell", "console", "sql", "python", "yaml", "json"}
+SHOWN = {"", "text", "ini", "toml", "crontab", "promql", "pycon"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ class Block:
                 found[-1][1].append(line)
         return found
 
+    def is_right_below(self, other: "Block | None") -> bool:
+        """Whether nothing is between the two."""
+        return other is not None and self.line == other.line + other.body.count("\n") + 2
+
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
 
@@ -67,14 +73,15 @@ def blocks(page: str, text: str) -> Iterator[Block]:
         indent = match["indent"]
         body = "".join(line.removeprefix(indent) for line in match["body"].splitlines(keepends=True))
         line = text.count("\n", 0, match.start("kind")) + 1
-        assert match["kind"] in RUN | SHOWN, f"{page}:{line}: a fence is one of {', '.join(sorted(RUN))} or text"
+        assert match["kind"] in RUN | SHOWN, f"{page}:{line}: a fence is one of {', '.join(sorted(RUN | SHOWN))}"
         yield Block(page, line, match["kind"], body, match["why"])
 
 
 def cells(page: str, text: str) -> Iterator[Block]:
     """The commands that begin the rows of a table."""
     for match in CELL.finditer(text):
-        yield Block(page, text.count("\n", 0, match.start()) + 1, "sh", match[1].replace(r"\|", "|") + "\n")
+        if match[1].split()[1] not in ELSEWHERE:
+            yield Block(page, text.count("\n", 0, match.start()) + 1, "sh", match[1] + "\n")
 
 
 def read(path: Path) -> list[Block]:

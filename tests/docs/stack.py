@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from vitrina.domain.pipeline import Pipeline, resolve
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 600
 KEEP = 'declare -px > "$DOCS_STATE"'
+IN_A_PIPELINE = {"source_query", "source_table", "tasks"}
+OUTSIDE = re.compile(r"^(?:sudo )?(?:pip|uv|docker|helm|kubectl|apt|apt-get|systemctl|crontab) ", re.MULTILINE)
 DEFAULT_PORT = "127.0.0.1:8765"
 
 
@@ -34,14 +35,15 @@ class Stack:
     def make(cls, folder: Path, **environment: str) -> "Stack":
         """Everything of the project but what a run leaves behind."""
         work, commands = folder / "vitrina", folder / "bin"
-        for path in (work, commands):
-            path.mkdir()
+        work.mkdir()
+        commands.mkdir()
         for file in ROOT.iterdir():
             if file.name not in (".vitrina", ".git", ".env"):
                 (work / file.name).symlink_to(file)
         stack = cls(work, {})
         path = f"{commands}:{Path(sys.executable).parent}:{CLEAN['PATH']}"
-        ours = {"VITRINA_PORT": stack.port, "VITRINA_POLL_SECONDS": "0.1", "DOCS_STATE": str(folder / "state")}
+        ours = {"DOCS_STATE": str(folder / "state"), "DOCS_BIN": str(commands)}
+        ours |= {"VITRINA_PORT": stack.port, "VITRINA_POLL_SECONDS": "0.1"}
         stack.environment = CLEAN | ours | {"PATH": path, "COLUMNS": "200"} | environment
         stack.server = forking.install(commands)
         return stack
@@ -65,7 +67,14 @@ class Stack:
             (self.folder / block.file).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / block.file).write_text(block.body)
             return ""
-        how = {"sh": self._sh, "console": self._console, "sql": self._sql, "python": self._python, "yaml": self._yaml}
+        how = {
+            "sh": self._sh,
+            "shell": self._sh,
+            "console": self._console,
+            "sql": self._sql,
+            "python": self._python,
+            "yaml": self._yaml,
+        }
         return how[block.kind](block) if block.kind in how else ""
 
     def _sh(self, block: Block) -> str:
@@ -85,17 +94,15 @@ class Stack:
 
     def _yaml(self, block: Block) -> str:
         for values in yaml.safe_load_all(block.body):
-            if "name" in values:
+            if isinstance(values, dict) and IN_A_PIPELINE & values.keys():
                 resolve(Pipeline.parse(values))
-            else:
-                assert set(values) <= set(Pipeline.model_fields), f"no field of a pipeline: {values}"
         return ""
 
     def bash(self, script: str, *, both: bool = False) -> str:
         """Run it, with what the page has exported so far; what it printed, on both channels if asked."""
-        script = (
-            f'[ -f "$DOCS_STATE" ] && . "$DOCS_STATE"\n{script.replace(DEFAULT_PORT, f"127.0.0.1:{self.port}")}\n{KEEP}'
-        )
+        assert not OUTSIDE.search(script), "this changes the machine: <!-- not run: why --> above the fence"
+        local = script.replace(DEFAULT_PORT, f"127.0.0.1:{self.port}")
+        script = f'[ -f "$DOCS_STATE" ] && . "$DOCS_STATE"\nPATH="$DOCS_BIN:$PATH"\n{local}\n{KEEP}'
         errors = subprocess.STDOUT if both else subprocess.PIPE
         done = subprocess.run(
             ["bash", "-ec", script],
@@ -110,13 +117,6 @@ class Stack:
         )
         assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}{done.stderr or ''}"
         return done.stdout
-
-    def wait_for(self, command: str, seconds: float = 30) -> None:
-        """Until a command says yes."""
-        deadline = time.monotonic() + seconds
-        while subprocess.run(["bash", "-c", command], env=self.environment, cwd=self.folder, check=False).returncode:
-            assert time.monotonic() < deadline, command
-            time.sleep(0.2)
 
 
 def compare(shown: list[str], printed: str) -> None:

@@ -21,25 +21,32 @@ DOCS = ROOT / "docs"
 FIRST = ["README.md", "README.ru.md"]  # where a newcomer begins: these set the stack up
 LAST = ["capture.md", "cli.md"]  # take away what others use
 TABLES = {"cli.md"}  # whose rows begin with a command
-GENERATED = {"reference.md"}
+ELSEWHERE = {  # run by tests of their own, which need more than this stack
+    "reference.md",  # nothing in it is to be run
+    "airflow.md",  # integrations/airflow/tests
+    "client.md",  # tests/acceptance/test_docs_client.py
+    "recipes.md",  # tests/acceptance/test_recipes.py
+}
 NEED_SEARCH = {"search.md", "ru/search.md", "elasticsearch.md"}
 REASONS = {
     "needs Docker",
     "needs Kubernetes",
-    "needs Airflow",
+    "needs a collector",
     "the tests themselves",
     "the stack of these tests is up already",
     "changes the environment of the project; the tests install it from its own wheel",
     "takes hours",
     "an outline",
 }
-INDEXES = "film"
+INDEXES = ("film_search", "film_finder")
+# For `make demo`. Its indexes are another test's (tests/acceptance/test_search.py), on the same server.
+SMALL_DEMO = {"ARGS": "--no-search --films 400 --ratings 4000"}
 
 
 def pages() -> list[str]:
     """By name, as a link from docs/ has them; README.md is the project's."""
     found = sorted(str(path.relative_to(DOCS)) for path in [*DOCS.glob("*.md"), *DOCS.glob("ru/*.md")])
-    middle = [name for name in found if name not in (*LAST, *GENERATED)]
+    middle = [name for name in found if name not in (*LAST, *ELSEWHERE)]
     chosen = [*FIRST, *middle, *LAST]
     only = os.environ.get("VITRINA_DOCS")
     return [name for name in chosen if name in (*FIRST, *only.split(","))] if only else chosen
@@ -70,14 +77,14 @@ def stack(search: str | None) -> Iterator[Stack]:
     found = {"ELASTICSEARCH_URL": search} if search else {}
     allowed = {"VITRINA_ALLOWED_ES_INDEXES": "film*", "VITRINA_ALLOWED_OTHER_TARGETS": "sqlite:*"}
     plug_in = {"PYTHONPATH": str(folder / "plug-in"), "SQLITE_MARTS": str(folder)}
-    made = Stack.make(folder, **found, **allowed, **plug_in)
+    made = Stack.make(folder, **found, **allowed, **plug_in, **SMALL_DEMO)
     try:
         yield made
     finally:
         made.close()
         shutil.rmtree(folder, ignore_errors=True)
-        if search:
-            delete_indexes(search, INDEXES)
+        for index in INDEXES if search else ():
+            delete_indexes(str(search), index)
 
 
 def test_every_page_does_what_it_says(stack: Stack, search: str | None, subtests: pytest.Subtests) -> None:
@@ -91,7 +98,7 @@ def test_every_page_does_what_it_says(stack: Stack, search: str | None, subtests
 
 def run_page(stack: Stack, page: str) -> None:
     """Block by block; a page of commands has those of its tables too."""
-    answer = ""
+    said, above = "", None
     found = [*read(path_of(page))]
     if page in TABLES:
         found += cells(page, path_of(page).read_text())
@@ -99,16 +106,18 @@ def run_page(stack: Stack, page: str) -> None:
         if block.why_not:
             continue
         try:
-            answer = check_answer(block, answer) if block.kind == "json" and not block.file else stack.run(block)
+            if block.kind == "json" and not block.file:
+                check_answer(block, said if block.is_right_below(above) else None)
+            else:
+                said, above = stack.run(block), block
         except AssertionError as error:
             raise AssertionError(f"docs, {page}:{block.line}\n{block.body}\n{error}") from None
 
 
-def check_answer(block: Block, answer: str) -> str:
-    """JSON below a command is what it answers."""
+def check_answer(block: Block, answer: str | None) -> None:
+    """JSON right below a command is what it answers; elsewhere it has to be JSON."""
     expected = json.loads(block.body)
-    assert shortened(json.loads(answer), expected) == expected
-    return ""
+    assert answer is None or shortened(json.loads(answer), expected) == expected
 
 
 def test_what_is_not_run_says_why_and_is_little() -> None:

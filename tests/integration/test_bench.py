@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from bench import ground
 from bench.__main__ import PARTS
 from bench.report import Options

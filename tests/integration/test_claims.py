@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from bench.costs import buffers
 
+from bench.costs import buffers
 from tests.support import Lab
 from vitrina import transform
 from vitrina.adapters.readers.postgres import PostgresReader

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from itertools import islice
@@ -69,17 +70,15 @@ class StoreKeeper:
             return None
         mark = f"{self.pipeline_id}/{uuid4().hex}"
         fields = [Field(column.name, column.type) for column in self.fields]
-        self.store.take(self.epoch)
-        self.store.create(generation.index, mark, fields, self.epoch)
+        with _in_time():
+            self.store.create(generation.index, mark, fields, self.epoch)
         return mark
 
     def take_writes(self, generation: Generation) -> None:
         """For this epoch."""
         del generation
-        try:
+        with _in_time():
             self.store.take(self.epoch)
-        except Superseded as error:
-            raise Intruder(error.message) from error
 
     def make_ready(self, index: str, serving: dict[str, Any]) -> None:
         """It is."""
@@ -90,10 +89,8 @@ class StoreKeeper:
 
     def serve(self, generation: Generation) -> None:
         """If we still may."""
-        try:
+        with _in_time():
             self.store.serve(generation.index, self.epoch)
-        except Superseded as error:
-            raise Intruder(error.message) from error
 
     def remove(self, generation: Generation) -> None:
         """Unless somebody has put another one in its place."""
@@ -118,10 +115,8 @@ class StoreOutlet:
 
         def send(shipment: Shipment) -> None:
             documents = [_document(item) for item in split(shipment.body)]
-            try:
+            with _in_time():
                 self.store.write(generation.index, documents, self.keeper.epoch)
-            except Superseded as error:
-                raise Intruder(error.message) from error
 
         return send
 
@@ -141,6 +136,15 @@ class StoreOutlet:
     def close(self) -> None:
         """The store."""
         self.store.close()
+
+
+@contextmanager
+def _in_time() -> Iterator[None]:
+    """Too late means that somebody else is at work, our successor perhaps: the delivery looks at the lease."""
+    try:
+        yield
+    except Superseded as error:
+        raise Intruder(error.message) from error
 
 
 def _document(item: bytes) -> Document:
