@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 FLOW   := integrations/airflow/.venv
+DBT    := integrations/dbt/.venv
 ARGS   ?=
 ROUNDS ?= 100
 SCALE  ?= full
@@ -11,9 +12,9 @@ TOOLS  := $(HOME)/.cache/vitrina/tools
 COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 
-.PHONY: help demo test test-long test-pg15 test-es9 airflow-wheel test-airflow lint openapi reference live-verdicts \
-        format up down logs migrate-db bench bench-changes bench-console screenshots assets faults races model \
-        mutations load helm lock clean
+.PHONY: help demo test test-long test-pg15 test-es9 airflow-wheel test-airflow test-dbt lint openapi reference \
+        security-table audit live-verdicts format up down logs migrate-db bench bench-page bench-changes bench-console \
+        screenshots assets faults races model mutations load helm lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,10 +42,10 @@ test-pg15: $(READY)  ## the same tests, on Debian's Postgres 15
 test-es9: $(READY)  ## the Elasticsearch tests, on Elasticsearch 9 (needs Java 21 or newer)
 	@VITRINA_TEST_ES_VERSION=$${VITRINA_TEST_ES_VERSION:-9.2.0} $(BIN)/python -m pytest -n 3 -m "elasticsearch and not long" $(ARGS)
 
-$(FLOW)/.ready: integrations/airflow/requirements.lock
-	@test -x $(FLOW)/bin/python || $(PYTHON) -m venv $(FLOW)
-	@echo "setting up Airflow in $(FLOW) …"
-	@$(FLOW)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
+$(FLOW)/.ready $(DBT)/.ready: %/.venv/.ready: %/requirements.lock
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@echo "setting up $(@D) …"
+	@$(@D)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 airflow-wheel: $(READY)  ## the Airflow provider's wheel, into dist
@@ -54,6 +55,9 @@ test-airflow: $(READY) $(FLOW)/.ready airflow-wheel  ## the Airflow provider, on
 	@$(FLOW)/bin/python -m pip install -q --disable-pip-version-check --no-deps --force-reinstall dist/airflow_provider_vitrina-*.whl
 	@cd integrations/airflow && ../../$(BIN)/mypy
 	@$(BIN)/python -m pytest -n 0 -p tests.conftest integrations/airflow/tests $(ARGS)
+
+test-dbt: $(READY) $(DBT)/.ready  ## the recipe for dbt, with a real dbt (fetched: 60 packages)
+	@$(BIN)/python -m pytest -n 0 tests/acceptance/test_recipes.py -k dbt $(ARGS)
 
 lint: $(READY)  ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -65,6 +69,12 @@ openapi: $(READY)  ## write docs/openapi.json anew
 
 reference: $(READY)  ## write docs/reference.md anew
 	@$(BIN)/python -m tests.docs.refresh
+
+security-table: $(READY)  ## write the table of docs/security.md anew
+	@VITRINA_REFRESH=1 $(BIN)/python -m pytest -n 0 tests/security/test_layers.py -k page
+
+audit: $(READY)  ## the dependencies against published advisories (needs the network)
+	@tools/audit
 
 live-verdicts: $(READY)  ## write tests/corpora/live_verdicts.txt anew
 	@VITRINA_REFRESH=1 $(BIN)/python -m pytest -n 0 tests/integration/test_live_verdicts.py -k committed
@@ -96,8 +106,11 @@ endif
 migrate-db: $(READY)  ## bring the meta-store up to date
 	@$(BIN)/vitrina migrate
 
-bench: $(READY)  ## measure (SCALE=small|full)
+bench: $(READY)  ## measure, beside the floor and peers (SCALE=small|full; ARGS="--only=films --no-peers")
 	@$(BIN)/python -m bench --scale $(SCALE) $(ARGS)
+
+bench-page: $(READY)  ## docs/benchmarks.md and its charts, from bench/results.json
+	@$(BIN)/python -m bench.page
 
 bench-changes: $(READY)  ## measure change capture
 	@$(BIN)/python -m bench.changes $(ARGS)
@@ -127,6 +140,7 @@ mutations: $(READY)  ## take out each guard in turn: some test must notice
 
 load: $(READY)  ## 10,000 pipelines, 8 runners, 200 runs a minute
 	@$(BIN)/python -m bench.load $(ARGS)
+
 helm:  ## build Helm for the chart's tests, where there is none (needs Go)
 	@test -x $(TOOLS)/helm || { mkdir -p $(TOOLS) && GOBIN=$(TOOLS) go install helm.sh/helm/v3/cmd/helm@v3.22.0; }
 
@@ -134,7 +148,7 @@ lock: $(READY)  ## pin the dependencies anew
 	@echo 'hatchling>=1.26' | $(BIN)/uv pip compile -q - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o infra/build.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements-dev.lock
-	@$(BIN)/uv pip compile -q integrations/airflow/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o integrations/airflow/requirements.lock
+	@for neighbour in airflow dbt; do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
 
 clean:  ## remove what set-up and tests made
-	@rm -rf $(VENV) $(FLOW) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(FLOW) $(DBT) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

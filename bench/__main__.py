@@ -1,9 +1,10 @@
-"""`make bench`: measure, print the tables, write `bench/results.json`. `ARGS=--only=live` runs one part."""
+"""`make bench`: measure, print the tables, write results, charts and page. `ARGS=--only=live` runs one part."""
 
 import argparse
 from collections.abc import Callable
 
-from bench import batches, changed, documents, films, idle, live, ratings, remote, transform
+from bench import batches, changed, documents, films, idle, live, memory, ratings, remote, transform
+from bench.page import publish
 from bench.report import Options, Report, Skipped, keep, show, warn
 
 PARTS: dict[str, Callable[[Options], Report]] = {
@@ -15,6 +16,7 @@ PARTS: dict[str, Callable[[Options], Report]] = {
     "live": live.measure,
     "elasticsearch": documents.measure,
     "batches": batches.measure,
+    "memory": memory.measure,
     "idle": idle.measure,
 }
 
@@ -36,6 +38,8 @@ def main() -> None:
         except Skipped as reason:
             warn(f"{part}: {reason}")
     keep(reports, options.scale)
+    publish()
 
 
-main()
+if __name__ == "__main__":
+    main()

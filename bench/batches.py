@@ -9,6 +9,7 @@ from vitrina.domain.pipeline import Pipeline
 from vitrina.files import demo_pipelines
 
 BATCH = 5_000
+MARTS = {"tiny": 2, "small": None, "full": None}  # how many; None: all
 CHANGES = (
     "UPDATE content.film_work SET rating = rating + 0.1, creation_date = creation_date + 1, modified = now()"
     " WHERE get_byte(uuid_send(id), 0) < 32",
@@ -25,7 +26,8 @@ TIMES = """
 def measure(options: Options) -> Report:
     """Each mart loaded, then brought up to date after an eighth of the rows changed; every batch counts once."""
     ratings = SCALES[options.scale]
-    pipelines = [pipeline.model_copy(update={"batch_size": BATCH}) for pipeline in demo_pipelines()]
+    marts = demo_pipelines()[: MARTS[options.scale]]
+    pipelines = [pipeline.model_copy(update={"batch_size": BATCH}) for pipeline in marts]
     with Ground.prepared(ratings // RATINGS_A_FILM, ratings) as ground:
         for pipeline in pipelines:
             ground.add(pipeline)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bench.ground import Ground, Took, fingerprint
-from bench.report import Measured, Report, Target, out
+from bench.report import Compared, Measured, Report, Target, out
 from vitrina.meta.db import Connection
 
 FILL = "first load"
@@ -76,17 +76,26 @@ class Contest:
                 ratio = medians[f"{peer} {work.name}"] / seconds
                 yield Target.at_least(f"{name}, times faster than {peer}", ratio, times)
 
-    def report(
-        self, title: str, targets: Sequence[Target], medians: Measured, versions: Mapping[str, str], skipped: list[str]
-    ) -> Report:
-        """A row for each work, a column for each way."""
-        names = [way.name for way in self.ways]
+    def report(self, title: str, times: int, versions: Mapping[str, str], skipped: Sequence[str]) -> Report:
+        """Measure, and tell: a row for each work, a column for each way."""
+        medians, names = self.run(times), [way.name for way in self.ways]
         rows = [[work.name, *(f"{medians[f'{name} {work.name}']:.2f}" for name in names)] for work in self.works]
         memory = [f"{medians[f'{name} {MEMORY}']:.0f}" if f"{name} {MEMORY}" in medians else "" for name in names]
-        rounds = {name: len(self.measured[f"{name} {self.works[0].name}"]) for name in names}
-        head = ["work", *(f"{name}, s" for name in names)]
-        rows = [*rows, ["most memory of the process, MB", *memory]]
-        return Report(title, head, rows, targets, medians, versions, skipped, rounds)
+        return Report(
+            title,
+            ["work", *(f"{name}, s" for name in names)],
+            [*rows, ["most memory of the process, MB", *memory]],
+            self.targets(medians),
+            medians,
+            {"postgres": self.ground.server_version()} | dict(versions),
+            skipped,
+            {name: len(self.measured[f"{name} {self.works[0].name}"]) for name in names},
+            [self._compared(work, medians) for work in self.works],
+        )
+
+    def _compared(self, work: Work, medians: Measured) -> Compared:
+        seconds = {way.name: round(medians[f"{way.name} {work.name}"], 3) for way in self.ways}
+        return Compared(work.name, work.most, seconds)
 
     def _round(self, number: int) -> None:
         ways = [way for way in self.ways if number < 2 or not self._is_slow(way)]

@@ -10,10 +10,9 @@ from pathlib import Path
 import psycopg
 from pydantic import SecretStr
 
-from bench import peers
+from bench import ground, peers
 from bench.films import SELECT
-from bench.ground import HOME
-from bench.report import Measured, Options, Report, Skipped, Target, out, warn
+from bench.report import Compared, Measured, Options, Report, Skipped, Target, out, warn
 from bench.search import Documents, Search, client, parse
 from bench.ways import BATCH, CONNECTIONS, ByPgSync, Floor, HelpersBulk, Vitrina, Way
 from vitrina import bootstrap
@@ -26,6 +25,7 @@ from vitrina.settings import Settings
 SCALES = {"tiny": 2_000, "small": 20_000, "full": 200_000}
 CHANGE = "UPDATE content.film_work SET rating = coalesce(rating, 0) + 0.25 WHERE get_byte(uuid_send(id), 15) % 100 = 0"
 WANTED = f"SELECT q.film_id::text AS id, row_to_json(q)::text AS document FROM ({SELECT}) AS q"
+SPEED = 0.8  # of the floor, in documents a second
 WORKS = ("load", "unchanged", "changed")
 
 
@@ -38,13 +38,15 @@ def measure(options: Options) -> Report:
     medians = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
     title = f"{SCALES[scale]:,} documents to Elasticsearch, batches of {BATCH:,}, {CONNECTIONS} connections"
     head = ["way", "first load, s", "documents/s", "nothing changed, s", "1% changed, s"]
-    return Report(title, head, _rows(medians, SCALES[scale]), judge(medians), medians, versions, skipped)
+    compared = [Compared("first load", 1 / SPEED, _seconds(medians))]
+    rows = _rows(medians, SCALES[scale])
+    return Report(title, head, rows, judge(medians), medians, versions, skipped, compared=compared)
 
 
 def judge(medians: Measured) -> list[Target]:
     """Speeds as ratios within this run; what is sent, counted by the server."""
     ours = medians["vitrina load"]
-    targets = [Target.at_least("first load / floor, documents a second", medians["floor load"] / ours, 0.8)]
+    targets = [Target.at_least("first load / floor, documents a second", medians["floor load"] / ours, SPEED)]
     if "PGSync load" in medians:
         targets.append(Target.at_least("first load / PGSync's first sync", medians["PGSync load"] / ours, 4.0))
     return [
@@ -52,6 +54,10 @@ def judge(medians: Measured) -> list[Target]:
         Target.at_most("documents sent when nothing changed", medians["sent unchanged"], 0),
         Target.at_most("documents sent / documents changed, 1% changed", medians["sent changed"], 1.0),
     ]
+
+
+def _seconds(medians: Measured) -> Measured:
+    return {name.removesuffix(" load"): round(s, 3) for name, s in medians.items() if name.endswith(" load")}
 
 
 def _rows(medians: Measured, documents: int) -> list[list[str]]:
@@ -74,7 +80,7 @@ class Bench:
     @contextmanager
     def prepared(cls, scale: str, *, with_peers: bool) -> Iterator["Bench"]:
         """Start both, generate the films once, warm up, hand out, stop."""
-        home = HOME / f"elasticsearch-{scale}"
+        home = ground.HOME / f"elasticsearch-{scale}"
         with ExitStack() as stack:
             search = stack.enter_context(_server(home))
             settings = Settings(home=home, database_url=None, elasticsearch_url=SecretStr(search.url))
@@ -115,10 +121,8 @@ class Bench:
 
     def versions(self) -> dict[str, str]:
         """Of what was measured."""
-        pinned = dict(line.split("==") for line in peers.PINNED.read_text().splitlines() if "==" in line)
-        used = {name: pinned[name] for name in ("pgsync", "elasticsearch")}
         server = {"postgres": self.db.info.parameter_status("server_version") or "?"}
-        return server | {"elasticsearch": self.search.version()} | {f"peer {name}": v for name, v in used.items()}
+        return server | {"elasticsearch": self.search.version()} | peers.versions("pgsync", "elasticsearch")
 
     def _work(self, work: str, number: int) -> Measured:
         wanted = self._wanted()
@@ -184,7 +188,7 @@ def _peers(
     """Those that can be had, and why the others cannot."""
     found: list[Way] = []
     try:
-        python = peers.environment(HOME)
+        python = peers.environment(ground.HOME)
         found.append(HelpersBulk(search, warehouse, python, fields))
         redis = stack.enter_context(peers.redis(home))
         pgsync = peers.PgSync(python, home, copy, search.url, redis, search.version())

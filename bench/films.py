@@ -1,5 +1,6 @@
 """Films from one table to a mart on the same server: Vitrina, the statements one would write by hand, and the peers."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -42,12 +43,10 @@ def measure(options: Options) -> Report:
     with Ground.prepared(films, RATINGS) as ground:
         found, skipped = peers.found(options, lambda python: _peers(python, ground))
         contest = Contest(ground, ground.db, SELECT, _works(ground), [_floor(ground), _vitrina(ground), *found])
-        medians = contest.run(options.times)
-        version = ground.server_version()
-    again = medians["vitrina nothing changed"] / medians["vitrina first load"]
-    targets = [*contest.targets(medians), Target.at_most("nothing changed / first load", again, 0.5)]
-    title = f"{films:,} films on the same server, batches of {BATCH:,}"
-    return contest.report(title, targets, medians, {"postgres": version}, skipped)
+        title = f"{films:,} films on the same server, batches of {BATCH:,}"
+        report = contest.report(title, options.times, peers.pinned(found), skipped)
+    again = report.medians["vitrina nothing changed"] / report.medians["vitrina first load"]
+    return replace(report, targets=[*report.targets, Target.at_most("nothing changed / first load", again, 0.5)])
 
 
 def _works(ground: Ground) -> list[Work]:
@@ -72,4 +71,4 @@ def _vitrina(ground: Ground) -> ByVitrina:
 
 
 def _peers(python: Path, ground: Ground) -> list[Way]:
-    return [ByDlt(python, ground, TABLE, STORED, "film_id"), ByScript(python, ground, SELECT, COLUMNS, EMPTY)]
+    return [ByDlt(python, ground, TABLE, STORED), ByScript(python, ground, SELECT, COLUMNS, EMPTY)]

@@ -5,6 +5,7 @@ Each lateness is the time between two commits, of the source's row and of the ma
 
 import os
 import statistics
+import time
 from dataclasses import dataclass
 
 from bench.followed import Followed, Load, percentile
@@ -81,6 +82,7 @@ def measure(options: Options) -> Report:
     with Followed.started(f"live-{scale}", lambda conn: fill(conn, size), tables) as followed:
         for rows in size.ratings:
             measured |= steady(followed, rows, size.seconds)
+        measured["full refresh, s"] = full_refresh(followed, size.ratings[-1])
         measured |= open_loop(followed, size.ratings[-1], size.open_loop_seconds)
         measured |= rename(followed, options.times)
         version = followed.server_version()
@@ -157,6 +159,17 @@ def open_loop(followed: Followed, rows: int, seconds: int) -> Measured:
     figures = {"changes a second": len(lates) / load.seconds, "p50": percentile(lates, 50)}
     figures |= {"p99": percentile(lates, 99), "worst": max(lates), "runner, of a core": load.runner_cpu}
     return {f"open loop {what}": value for what, value in (figures | {"load average": load.load_average}).items()}
+
+
+def full_refresh(followed: Followed, rows: int) -> float:
+    """What one changed rating costs whoever computes everything again, in seconds."""
+    view = "analytics.computed_again"
+    followed.execute(f"CREATE MATERIALIZED VIEW {view} AS {aggregate(rows).source_query}", "CHECKPOINT")
+    started = time.perf_counter()
+    followed.execute(f"REFRESH MATERIALIZED VIEW {view}")
+    took = time.perf_counter() - started
+    followed.execute(f"DROP MATERIALIZED VIEW {view}")
+    return took
 
 
 def changed(followed: Followed, pipeline: Pipeline, rows: int, rate: int, seconds: int) -> tuple[list[float], Load]:

@@ -13,20 +13,15 @@ import dlt
 import pyarrow
 from dlt.sources.sql_database import sql_table
 
-from titles import tidy
+from functions import FUNCTIONS
 
 CHUNK = 100_000
 FORMAT = "parquet"
 STRATEGY = "delete-insert"
 
 
-def through(table: pyarrow.Table) -> pyarrow.Table:
-    """The same function over a chunk's rows."""
-    return pyarrow.Table.from_pylist(list(tidy(table.to_pylist())))
-
-
 def main(
-    source: str, target: str, directory: str, table: str, columns: list[str], cursor: str | None, transform: bool
+    source: str, target: str, directory: str, table: str, columns: list[str], cursor: str | None, function: str | None
 ) -> None:
     """Import, configuration and the first connections are not counted."""
     schema, name = table.split(".")
@@ -44,8 +39,9 @@ def main(
         primary_key=columns[0],
         write_disposition={"disposition": "merge", "strategy": STRATEGY},
     )
-    if transform:
-        resource.add_map(through)
+    if function:
+        apply = FUNCTIONS[function]
+        resource.add_map(lambda chunk: pyarrow.Table.from_pylist(list(apply(chunk.to_pylist()))))
     pipeline.sync_destination()
     started = time.perf_counter()
     pipeline.run(resource, loader_file_format=FORMAT)

@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import venv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -23,6 +23,7 @@ from bench.report import Options, Skipped, out, warn
 
 HERE = Path(__file__).parent
 PINNED = HERE / "peers.txt"
+PACKAGES = {"dlt": "dlt", "executemany": "psycopg"}
 DATABASE = "pgsync"
 INSTALL = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", str(PINNED)]
 
@@ -50,6 +51,17 @@ def found(options: Options, make: Callable[[Path], list[Way]]) -> tuple[list[Way
     except Skipped as reason:
         warn(str(reason))
         return [], [str(reason)]
+
+
+def pinned(ways: Sequence[Way]) -> dict[str, str]:
+    """The versions of these peers."""
+    return versions(*(PACKAGES[way.name] for way in ways))
+
+
+def versions(*names: str) -> dict[str, str]:
+    """Of packages in the peers' environment."""
+    listed = dict(line.split("==") for line in PINNED.read_text().splitlines() if "==" in line)
+    return {f"peer {name}": listed[name] for name in names}
 
 
 def run(python: Path, script: str, *arguments: str, variables: Mapping[str, str] | None = None) -> Took:

@@ -31,10 +31,8 @@ def measure(options: Options) -> Report:
         floor = ByHand(ground, COLUMNS, (), {work.name: partial(ground.execute, CREATE, KEY)})
         found, skipped = peers.found(options, lambda python: [ByScript(python, ground, SELECT, COLUMNS, EMPTY)])
         contest = Contest(ground, ground.db, SELECT, [work], [floor, _vitrina(ground), *found])
-        medians = contest.run(options.times)
-        version = ground.server_version()
-    title = f"{ratings:,} ratings to film_rating_agg, batches of {BATCH:,}"
-    return contest.report(title, contest.targets(medians), medians, {"postgres": version}, skipped)
+        title = f"{ratings:,} ratings to film_rating_agg, batches of {BATCH:,}"
+        return contest.report(title, options.times, peers.pinned(found), skipped)
 
 
 def _vitrina(ground: Ground) -> ByVitrina:

@@ -37,10 +37,8 @@ def measure(options: Options) -> Report:
         floor = ByHand(ground, COLUMNS, EMPTY, {work.name: partial(across, source, ground.warehouse.owner)})
         found, skipped = peers.found(options, lambda python: [_dlt(python, ground, source)])
         contest = Contest(ground, there, SELECT, [work], [floor, _vitrina(ground, source), *found])
-        medians = contest.run(options.times)
-        version = ground.server_version()
-    title = f"{films:,} films from another server, batches of {BATCH:,}"
-    return contest.report(title, contest.targets(medians), medians, {"postgres": version}, skipped)
+        title = f"{films:,} films from another server, batches of {BATCH:,}"
+        return contest.report(title, options.times, peers.pinned(found), skipped)
 
 
 @contextmanager
@@ -87,4 +85,4 @@ def _vitrina(ground: Ground, source: str) -> ByVitrina:
 
 
 def _dlt(python: Path, ground: Ground, source: str) -> ByDlt:
-    return ByDlt(python, ground, TABLE, STORED, "film_id", source)
+    return ByDlt(python, ground, TABLE, STORED, source)

@@ -91,16 +91,16 @@ class ByDlt:
     ground: Ground
     table: str
     columns: str  # of the source's table, its primary key first
-    key: str  # what the others call that key
     source: str | None = None  # a server; the warehouse unless given
     cursor: str | None = None
-    transform: str = ""  # the columns that the function adds
+    function: str | None = None
+    added: str = ""  # the column that the function adds
     name: str = "dlt"
 
     @property
     def result(self) -> str:
-        renamed = self.columns.replace("id, ", f"id::uuid AS {self.key}, ", 1)
-        return f"SELECT {renamed}{self.transform} FROM by_dlt.{self.table.split('.')[1]}"
+        columns = f"{self.columns}, {self.added}" if self.added else self.columns
+        return f"SELECT {columns} FROM by_dlt.{self.table.split('.')[1]}"
 
     def prepare(self) -> None:
         self.ground.execute("DROP SCHEMA IF EXISTS by_dlt CASCADE", "DROP SCHEMA IF EXISTS by_dlt_staging CASCADE")
@@ -115,7 +115,7 @@ class ByDlt:
             "table": self.table,
             "columns": self.columns.split(", "),
             "cursor": self.cursor,
-            "transform": bool(self.transform),
+            "function": self.function,
         }
         return run(self.python, "peer_dlt.py", json.dumps(given), variables=QUIET)
 

@@ -10,15 +10,15 @@ from bench import peers
 from bench.contest import Contest, Work
 from bench.films import BATCH, EMPTY, RATINGS, SCALES, SELECT, STORED, TABLE, VACUUM
 from bench.films import COLUMNS as READ
+from bench.functions import tidy
 from bench.ground import Ground
 from bench.report import Options, Report
 from bench.tables import ByDlt, ByHand, ByVitrina
-from bench.titles import tidy
+from bench.transforms import MODULE
 from vitrina.domain.pipeline import Pipeline
 
 COLUMNS = f"{READ}, decade"
 COPY = f"COPY analytics.by_hand ({COLUMNS}) FROM STDIN"
-MODULE = {"VITRINA_TRANSFORM_MODULES": "bench.transforms"}
 
 
 def measure(options: Options) -> Report:
@@ -34,10 +34,8 @@ def measure(options: Options) -> Report:
         )
         found, skipped = peers.found(options, lambda python: [_dlt(python, ground)])
         contest = Contest(ground, ground.db, _reference(ground), [work], [_floor(ground), _vitrina(ground), *found])
-        medians = contest.run(options.times)
-        version = ground.server_version()
-    title = f"{films:,} films through a Python transform, batches of {BATCH:,}"
-    return contest.report(title, contest.targets(medians), medians, {"postgres": version}, skipped)
+        title = f"{films:,} films through a Python transform, batches of {BATCH:,}"
+        return contest.report(title, options.times, peers.pinned(found), skipped)
 
 
 def through(conninfo: str, select: str, copy: str) -> None:
@@ -70,7 +68,7 @@ def _vitrina(ground: Ground) -> ByVitrina:
     pipeline = Pipeline(
         name="through_python",
         type="PYTHON",
-        python_task="tidy_titles",
+        python_task="tidy",
         source_query=SELECT,
         target_table="analytics.through_python",
         key=("film_id",),
@@ -80,4 +78,4 @@ def _vitrina(ground: Ground) -> ByVitrina:
 
 
 def _dlt(python: Path, ground: Ground) -> ByDlt:
-    return ByDlt(python, ground, TABLE, STORED, "film_id", transform=", decade")
+    return ByDlt(python, ground, TABLE, STORED, function="tidy", added="decade")

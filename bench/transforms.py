@@ -1,6 +1,9 @@
-"""The transforms of the benchmark, as Vitrina finds them: `VITRINA_TRANSFORM_MODULES=bench.transforms`."""
+"""The functions as Vitrina finds them: `VITRINA_TRANSFORM_MODULES=bench.transforms`."""
 
-from bench.titles import tidy
+from bench.functions import judge, tidy
 from vitrina import transform
 
-transform("tidy_titles", adds={"decade": "integer"})(tidy)
+MODULE = {"VITRINA_TRANSFORM_MODULES": "bench.transforms"}
+
+transform("tidy", adds={"decade": "integer"})(tidy)
+transform("judge", adds={"liked": "boolean"})(judge)

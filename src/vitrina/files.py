@@ -1,6 +1,7 @@
 """Pipelines as YAML files: read strictly, written so that they read well and round-trip."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline, Task
 
 SUFFIXES = (".yaml", ".yml")
+MAX_DEPTH, MAX_NODES = 50, 100_000
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,48 @@ def pipeline_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema | {"title": "Vitrina pipeline"}
 
 
+def load_yaml(text: str) -> Any:
+    """One document, read as strictly as a file is; a YAMLError says what is wrong with it."""
+    loader = _Loader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
 class _Loader(yaml.SafeLoader):
-    """A field that is given twice is an error, not a surprise."""
+    """A field that is given twice is an error, not a surprise; so is what is nested or repeated without end."""
+
+    depth = nodes = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """One node and what it holds. An alias counts as much as what it stands for: ten of them could be a billion."""
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        before, self.depth, self.nodes = self.nodes, self.depth + 1, self.nodes + 1
+        self._refuse(self.depth > MAX_DEPTH, f"nested deeper than {MAX_DEPTH}", event)
+        node = super().compose_node(parent, index)
+        if isinstance(event, yaml.AliasEvent):
+            self._refuse(id(node) not in self._sizes, "an alias of what it is in", event)
+            self.nodes += self._sizes[id(node)]
+        else:
+            self._sizes[id(node)] = self.nodes - before
+        self._refuse(self.nodes > MAX_NODES, f"more than {MAX_NODES:,} values", event)
+        self.depth -= 1
+        return node
+
+    @cached_property
+    def _sizes(self) -> dict[int, int]:
+        return {}
+
+    def _refuse(self, is_wrong: bool, why: str, event: yaml.Event) -> None:
+        if is_wrong:
+            raise yaml.composer.ComposerError(None, None, f"{why}, {event.start_mark}")
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a name is no text", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value} is given twice", key.start_mark)
             seen.add(key.value)

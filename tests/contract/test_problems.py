@@ -225,6 +225,7 @@ def leaky(lab: Lab) -> Iterator[Api]:
         yield api
 
 
+@pytest.mark.scenario(52)
 def test_a_secret_is_said_nowhere(leaky: Api, capfd: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
     for source in ("good", "down", "unquoted", "unreadable", "unknown"):

@@ -30,7 +30,7 @@ from vitrina.embedded import EmbeddedPostgres
 ROOT = Path(__file__).parents[2]
 FILE, DOCKERFILE = ROOT / "infra" / "docker-compose.yml", ROOT / "Dockerfile"
 VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0  # a busy machine starts a process in tens of seconds
 
 
 def read(file: Path, variables: Mapping[str, str]) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class Composed:
             failed = [p.returncode for p in self.processes.get(name, ()) if p.poll()]
             assert not failed, f"{name} ended with {failed}: {self.said(name)}"
             assert time.monotonic() < deadline, f"{name} is not ready: {self.said(name)}"
-            time.sleep(0.1)
+            time.sleep(0.3)
 
     def _start(self, name: str) -> None:
         service = self.services[name]

@@ -8,12 +8,15 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jsonschema_rs
 import pytest
+import typer
 
 from tests.infra.composing import DOCKERFILE, FILE, ROOT, image, path_with, read, read_env
 from vitrina import __version__
+from vitrina.cli import app
 from vitrina.cli.provisioning import TOKEN_LENGTH
 from vitrina.settings import Settings
 
@@ -70,6 +73,12 @@ def test_a_new_env_has_secrets_of_its_own_and_an_old_one_is_left_alone(tmp_path:
     assert read_env(tmp_path / ".env") == first
 
 
+def test_make_up_starts_the_stack_of_containers() -> None:
+    said = subprocess.run(["make", "-n", "up", "STACK=compose"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[:1] == ["infra/env"]
+    assert "docker compose --file infra/docker-compose.yml up --build --detach" in said.stdout
+
+
 def test_hadolint_finds_nothing_in_the_dockerfile() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
     if not hadolint.exists():
@@ -108,10 +117,24 @@ def test_systemd_finds_nothing_in_a_unit(file: Path, tmp_path: Path) -> None:
     assert file.name not in done.stderr, done.stderr
 
 
+def test_the_page_about_operations_names_what_there_is() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    told = page.replace("generic vitrina", "")  # a secret of that name
+    named = set(re.findall(r"\bvitrina ([a-z]+)(?: [^`\n]*?(--[a-z-]+))?", told))
+    commands: Any = typer.main.get_command(app)
+    for name, option in named:
+        assert name in commands.commands, name
+        known = {option for parameter in commands.commands[name].params for option in parameter.opts}
+        assert not option or option in known | {"--role"}, (name, option)  # of a command below it
+    assert set(re.findall(r"VITRINA_[A-Z_]+", page)) <= SETTINGS
+    paths = set(re.findall(r"infra/[\w./*-]+\w", page)) - {"infra/.env"}
+    assert [path for path in paths if not list(ROOT.glob(path))] == []
+
+
 @pytest.mark.long
 def test_the_commands_of_the_build_stage_make_a_program_that_runs(tmp_path: Path) -> None:
     """The Dockerfile's own COPY and RUN lines, in a folder that holds only what .dockerignore lets in."""
-    text = DOCKERFILE.read_text().replace("\\\n", " ").split("\nFROM ")[0]
+    text = DOCKERFILE.read_text().replace("\\\n", " ").split("\nFROM ")[1]
     build, target = tmp_path / "build", tmp_path / "opt"
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "image"], check=True)
     build.mkdir()

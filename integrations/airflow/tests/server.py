@@ -26,6 +26,7 @@ BRISK = {
     "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
     "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
     "AIRFLOW__CORE__PARALLELISM": "4",
+    "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # a busy machine is no failure
 }
 
 
@@ -62,9 +63,10 @@ class Task:
 
     @property
     def said(self) -> str:
-        """Its last try's log."""
+        """Its last try's log; empty before there is one."""
         tried = self.airflow.get(self.path)["try_number"]
-        return json.dumps(self.airflow.get(f"{self.path}/logs/{max(tried, 1)}", full_content=True), ensure_ascii=False)
+        answer = self.airflow.http.get(f"{self.path}/logs/{max(tried, 1)}", params={"full_content": True})
+        return json.dumps(answer.json(), ensure_ascii=False) if answer.is_success else ""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 from typer.core import TyperGroup
 
 from vitrina import __version__
@@ -25,6 +26,8 @@ class App(typer.Typer):
         except ValidationError as error:
             wrong = "; ".join(f"VITRINA_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
             say_error(ConfigError(f"settings: {wrong}", "correct the environment or .env"))
+        except SettingsError as error:  # names the field, and not what stands there
+            say_error(ConfigError(f"settings: {error}", "correct it in the environment or .env"))
         except BrokenPipeError:  # whoever read us has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except OSError as error:

@@ -67,6 +67,7 @@ def status(which: Which, output: Output = Format.text) -> None:
         return
     run = row["last_run"]
     fields = {"pipeline": row["name"], "status": _status(row), "version": row["version"], "next": when(row["due_at"])}
+    fields["wrong"] = ", ".join(f"{item['kind']}, since {when(item['since'])}" for item in row["incidents"])
     live = live_fields(row["live"])
     say_fields({name: value or None for name, value in fields.items()} | live | (_run_fields(run) if run else {}))
 

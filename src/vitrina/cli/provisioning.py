@@ -1,5 +1,6 @@
 """Secrets that a deployment chose itself: the database and the API get those that the processes will show."""
 
+import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from vitrina.domain.errors import ConfigError
@@ -37,7 +38,10 @@ def _password(settings: Settings, variable: str, role: str) -> str | None:
     url = getattr(settings, variable.removeprefix("VITRINA_").lower())
     if url is None:
         return None
-    parts = conninfo_to_dict(url.get_secret_value())
+    try:
+        parts = conninfo_to_dict(url.get_secret_value())
+    except psycopg.ProgrammingError:  # the driver quotes what it cannot read, password and all
+        raise ConfigError(f"{variable} cannot be read", f"write postgresql://{role}:password@host:5432/db") from None
     if parts.get("user") != role:
         raise ConfigError(f"{variable} signs in as {parts.get('user')}", f"let it sign in as {role}, or leave it out")
     return str(parts["password"]) if parts.get("password") else None

@@ -122,7 +122,8 @@ def up(
     _ensure_token(warehouse, settings)
     address = _start_api(settings, port)
     for number in range(1, runners + 1):
-        Background(settings.home, f"runner-{number}").start("runner")
+        own = _own_port(settings, number)
+        Background(settings.home, f"runner-{number}").start("runner", environment=own)
     _say_search(settings)
     say(f"up: {address}/docs, the token is in {settings.home / 'token'}")
     say(f"console, signed in once with this link, within a quarter of an hour: {_link(warehouse, settings, address)}")
@@ -260,6 +261,12 @@ def _link(warehouse: bootstrap.Warehouse, settings: Settings, address: str) -> s
     with connect(warehouse.owner, "token") as conn:
         secret = SessionRepo(conn).link((settings.home / "token").read_text().strip())
     return f"{address}/console/sign-in#{secret}"
+
+
+def _own_port(settings: Settings, number: int) -> dict[str, str]:
+    """Several runners of one machine: the metrics of each on a port of its own, one after the other."""
+    first = settings.runner_metrics_port
+    return {"VITRINA_RUNNER_METRICS_PORT": str(first + number - 1)} if first else {}
 
 
 def _start_api(settings: Settings, port: int | None) -> str:

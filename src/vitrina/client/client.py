@@ -95,7 +95,7 @@ class Client:
         """Its runs, newest first."""
         return self._pages(Run, pipeline_path(which, "runs"), "before", {})
 
-    def a_run(self, run_id: int) -> Run:
+    def get_run(self, run_id: int) -> Run:
         """One run."""
         return read(Run, self.get(f"/runs/{run_id}"))
 

@@ -10,7 +10,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from vitrina.adapters.connections import Connections
 from vitrina.control.problems import Unavailable
-from vitrina.meta.db import Connection, transaction, translated
+from vitrina.meta.db import Connection, check_conninfo, transaction, translated
 from vitrina.settings import Settings
 
 
@@ -25,7 +25,7 @@ class ControlPlane:
 
     def __post_init__(self) -> None:
         self.pool = ConnectionPool(
-            self.api,
+            check_conninfo(self.api),  # the pool would log it
             connection_class=PgConnection[DictRow],
             kwargs={
                 "autocommit": True,

@@ -8,12 +8,13 @@ from uuid import UUID, uuid4
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from vitrina.domain.errors import ConfigError
-from vitrina.domain.fields import wrong_fields
+from vitrina.domain.fields import is_deeper_than, wrong_fields
 from vitrina.domain.policy import is_index, is_outside
 from vitrina.domain.schedule import check_duration, check_schedule
 
 WAREHOUSE = "warehouse"
 INDEX_FIELDS = ("mapping", "settings", "adopt")
+MAX_DEPTH = 32  # of what is kept as it is: Elasticsearch takes 20, and JSON and YAML are read and shown recursively
 
 
 class Task(BaseModel):
@@ -77,6 +78,13 @@ class Pipeline(BaseModel):
         default={}, description="For live: by table, a SELECT of the keys that rows of `changed` touch."
     )
     tasks: tuple[Task, ...] = Field(default=(), description="One SQL task, then transforms; wins over source_query.")
+
+    @field_validator("mapping", "settings", mode="before")
+    @classmethod
+    def _is_not_deep(cls, value: Any) -> Any:
+        if is_deeper_than(value, MAX_DEPTH):
+            raise ValueError(f"is nested deeper than {MAX_DEPTH}")
+        return value
 
     @field_validator("schedule_interval")
     @classmethod

@@ -9,7 +9,7 @@ from typing import Any, LiteralString, TypeAlias, cast
 
 import psycopg
 from psycopg import errors, generators, pq, sql
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow, dict_row
 
 from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError, RetryableError, VitrinaError
@@ -30,11 +30,12 @@ PINNED = {
 }
 
 
-def connect(conninfo: str, name: str, *, autocommit: bool = True) -> Connection:
+def connect(conninfo: str, name: str, *, autocommit: bool = True, **options: str) -> Connection:
     """Open a connection that says who it is; a server that is not there is a DatabaseLost."""
+    readable = make_conninfo(check_conninfo(conninfo), **options)
     try:
         return psycopg.connect(
-            conninfo,
+            readable,
             autocommit=autocommit,
             row_factory=dict_row,
             application_name=f"vitrina {name}",
@@ -47,15 +48,21 @@ def connect(conninfo: str, name: str, *, autocommit: bool = True) -> Connection:
             tcp_user_timeout=30_000,
             prepare_threshold=None,  # transaction-pooling friendly
         )
+    except psycopg.OperationalError as error:
+        raise DatabaseLost(f"cannot connect to Postgres: {error}".strip()) from error
+
+
+def check_conninfo(conninfo: str) -> str:
+    """The same, if it can be read; else a ConfigError without a word of it, since the driver would quote a password."""
+    try:
+        host = str(conninfo_to_dict(conninfo).get("host") or "")
     except psycopg.ProgrammingError:
-        # The driver quotes what it cannot read, password and all.
         raise ConfigError(
             "a connection string cannot be read", "write postgresql://user:password@host:5432/db"
         ) from None
-    except psycopg.OperationalError as error:
-        if "@" in str(conninfo_to_dict(conninfo).get("host", "")):  # the end of a password, taken for the host
-            raise ConfigError("a connection string has an @ in its host", "write an @ of the password as %40") from None
-        raise DatabaseLost(f"cannot connect to Postgres: {error}".strip()) from error
+    if "@" in host[1:]:  # the end of a password, taken for the host; at its beginning it is an abstract socket
+        raise ConfigError("a connection string has an @ in its host", "write an @ of the password as %40")
+    return conninfo
 
 
 @contextmanager

@@ -8,13 +8,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 from vitrina import __version__
 from vitrina.domain.errors import LeaseLost
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.run import Counts
 
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which nobody asks for
 REGISTRY = CollectorRegistry()
 MART = ("pipeline", "target")
 ENDS = (RunStatus.SUCCESS, RunStatus.FAILED, RunStatus.PAUSED)
@@ -48,6 +57,8 @@ DELIVERIES = Counter(
     ("status",),
     registry=REGISTRY,
 )
+for _status in ("delivered", "retried", "given_up"):
+    DELIVERIES.labels(_status)
 SLOTS = Gauge("vitrina_runner_slots", "Pipelines that this runner runs at once.", registry=REGISTRY)
 BUSY = Gauge("vitrina_runner_busy_slots", "Pipelines that it runs now.", registry=REGISTRY)
 HEARTBEAT = Gauge(
@@ -74,6 +85,8 @@ class Meter:
     @contextmanager
     def attempt(self) -> Iterator[Ending]:
         """One attempt, however it ends. Its counters begin at zero, so that the first of each kind is an increase."""
+        for counter in (RETRIES, LEASES_LOST):
+            counter.labels(self.pipeline, self.target)
         for status in ENDS:
             RUNS.labels(self.pipeline, self.target, status)
         ending, started = Ending(), time.monotonic()

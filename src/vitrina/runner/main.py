@@ -49,14 +49,14 @@ class Runner:
         settings = self.connections.settings
         self.settings = settings
         self.heartbeat = Heartbeat(self.connections, self.identity, settings.lease_seconds, settings.slots)
+        self.metrics_port: int | None = None  # once it works, where it tells what it does
         self._wakes = [Event() for _ in range(settings.slots + len(LANES))]
 
     def main_loop(self) -> None:
         """Until told to stop. A lost database ends the tick; the next one tries again."""
         self.check()
         with tracing(), metrics.serving(self.settings) as port, self._beating():
-            if port is not None:
-                log.info("metrics", host=self.settings.runner_metrics_host, port=port)
+            self.metrics_port = port
             threads = self._threads()
             for thread in threads:
                 thread.start()
@@ -128,7 +128,8 @@ class Runner:
             listener.execute(f"LISTEN {WAKE}")
             listener.execute("LISTEN vitrina_changes")
             manager = self._manager(conn)
-            log.info("runner ready", runner=self.identity.name, slots=self.settings.slots)
+            ready = {"runner": self.identity.name, "slots": self.settings.slots, "metrics_port": self.metrics_port}
+            log.info("runner ready", **ready)
             ticks = 0
             while not self.stopping.is_set():
                 if ticks % TIDY_EVERY == 0:

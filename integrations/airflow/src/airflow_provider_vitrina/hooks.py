@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
@@ -32,8 +33,8 @@ class VitrinaHook(BaseHook):
         return open_client(self.get_connection(self.vitrina_conn_id))
 
     async def aget_conn(self) -> Client:
-        """The same, from an event loop."""
-        return open_client(await self.aget_connection(self.vitrina_conn_id))
+        """The same, from an event loop; in a thread, for TLS is set up meanwhile."""
+        return await asyncio.to_thread(open_client, await self.aget_connection(self.vitrina_conn_id))
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether the API answers and knows the token."""

@@ -109,6 +109,7 @@ class VitrinaRunOperator(BaseOperator):
 
     def _wait(self, client: Client, requested: Requested) -> dict[str, Any]:
         watch = Watch(client, requested)
+        self.log.info("waiting for %s", requested.name)
         while not (event := watch.look()):
             time.sleep(self.poll_seconds)
         return event

@@ -34,6 +34,7 @@ class VitrinaRunTrigger(BaseTrigger):
         """Look, and look again."""
         with await VitrinaHook(self.vitrina_conn_id).aget_conn() as client:
             watch = Watch(client, read(Requested, self.requested))
+            self.log.info("waiting for %s", self.requested["name"])
             while not (event := await asyncio.to_thread(watch.look)):
                 await asyncio.sleep(self.poll_seconds)
         yield TriggerEvent(event)

@@ -6,13 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_vitrina.client import (
-    Client,
-    Requested,
-    RunEnded,
-    Unavailable,
-    Unreachable,
-)
+from airflow_provider_vitrina.client import Client, ClientError, Requested, Unavailable, Unreachable
 
 SILENCE_SECONDS = 600.0  # how long the API may be away, while it is upgraded for instance
 
@@ -31,10 +25,9 @@ class Watch:
         self.heard_at = self.heard_at or now
         try:
             found = self.client.outcome(self.requested)
-        except (Unreachable, Unavailable) as error:
-            return None if now - self.heard_at < SILENCE_SECONDS else {"status": "UNKNOWN", "message": str(error)}
-        except RunEnded as error:
-            return {"status": "DROPPED", "message": str(error)}
+        except ClientError as error:
+            is_away = isinstance(error, Unreachable | Unavailable) and now - self.heard_at < SILENCE_SECONDS
+            return None if is_away else {"status": "NO RUN", "message": str(error)}
         self.heard_at = now
         if not found.ended or found.run is None:
             return None

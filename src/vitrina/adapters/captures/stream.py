@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 import psycopg
 from psycopg import pq
-from psycopg.conninfo import make_conninfo
 
 from vitrina.adapters.captures.changes import ContinuityLost
 from vitrina.adapters.captures.positions import format_lsn
 from vitrina.domain.errors import DatabaseLost, RetryableError, VitrinaError
-from vitrina.meta.db import PINNED, translated
+from vitrina.meta.db import PINNED, connect, translated
 
 MICROS_TO_2000 = 946_684_800_000_000
 WAL_DATA = ord("w")
@@ -28,13 +27,7 @@ class Stream:
     """One walsender. Messages are read without blocking; what arrives while nobody reads stays with the server."""
 
     def __init__(self, conninfo: str) -> None:
-        with translated():
-            self._conn = psycopg.connect(
-                make_conninfo(conninfo, replication="database"),
-                autocommit=True,
-                application_name="vitrina capture",
-                connect_timeout=10,
-            )
+        self._conn = connect(conninfo, "capture", replication="database")
         self._conn.add_notice_handler(self._notice)
         self._pg = self._conn.pgconn
         self._warning: str | None = None

@@ -177,13 +177,24 @@ class StatusOut(BaseModel):
     due_at: datetime | None
     last_run: "RunOut | None"
     live: LiveOut | None = Field(description="For live: how fresh the mart is.")
+    incidents: list["IncidentOut"] = Field(description="What is wrong now, and was told by an alert.")
 
     @classmethod
-    def of(cls, stored: StoredPipeline, last_run: DictRow | None, live: Freshness | None) -> Self:
+    def of(
+        cls, stored: StoredPipeline, last_run: DictRow | None, live: Freshness | None, incidents: list[DictRow]
+    ) -> Self:
         """From the meta-store."""
         kept = {name: getattr(stored, name) for name in ("id", "name", "status", "enabled", "version", "due_at")}
         run = RunOut.of(last_run) if last_run else None
-        return cls(**kept, last_run=run, live=LiveOut.of(live) if live else None)
+        wrong = [IncidentOut(kind=row["kind"], since=row["since"]) for row in incidents]
+        return cls(**kept, last_run=run, live=LiveOut.of(live) if live else None, incidents=wrong)
+
+
+class IncidentOut(BaseModel):
+    """Something that is wrong with a pipeline until it has recovered."""
+
+    kind: Literal["failed", "stale"] = Field(description="stale: its mart is older than freshness_limit.")
+    since: datetime
 
 
 class StateOut(BaseModel):
@@ -345,7 +356,7 @@ class Health(BaseModel):
     """Whether this process can serve."""
 
     status: Literal["ok", "unavailable"]
-    version: str = Field(default=__version__, description="Of the program.")
+    version: str = Field(default_factory=lambda: __version__, description="Of the program.")
     checks: dict[str, str]
 
 

@@ -9,7 +9,7 @@ import yaml
 
 from vitrina.control.findings import Finding
 from vitrina.domain.pipeline import Pipeline, Task
-from vitrina.files import dump_yaml
+from vitrina.files import dump_yaml, load_yaml
 
 SQL_FIELDS = ("source_query",)
 FIRST = (
@@ -122,5 +122,5 @@ def _value(field: Field, text: str) -> Any:
     if field.kind == "list":
         return [part.strip() for part in text.split(",") if part.strip()]
     if field.kind == "yaml":
-        return yaml.safe_load(text)
+        return load_yaml(text)
     return text if field.kind == "sql" else text.strip()

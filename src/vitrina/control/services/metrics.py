@@ -51,7 +51,7 @@ SYSTEM: tuple[tuple[str, str, str | dict[str, str]], ...] = (
 )
 
 
-@dataclass
+@dataclass(eq=False)
 class StateMetrics(Collector):
     """The exposition of one API process, made anew every few seconds at most, however many ask."""
 

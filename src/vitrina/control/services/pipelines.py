@@ -20,6 +20,7 @@ from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection
+from vitrina.meta.repos.alerts import AlertRepo
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.meta.repos.editing import EditingRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
@@ -63,13 +64,14 @@ class PipelineService:
         with self.plane.session() as conn:
             return _find(conn, which)
 
-    def status(self, which: str) -> tuple[StoredPipeline, DictRow | None, Freshness | None]:
-        """Where it stands, its last run and, of a live one, how fresh the mart is, as of one moment."""
+    def status(self, which: str) -> tuple[StoredPipeline, DictRow | None, Freshness | None, list[DictRow]]:
+        """Where it stands, its last run, of a live one how fresh the mart is, and what is wrong; as of one moment."""
         with self.plane.snapshot() as conn:
             stored = _find(conn, which)
             runs = RunRepo(conn).recent(stored.id, 1)
             live = freshness(conn, [stored.id])
-        return stored, runs[0] if runs else None, live.get(stored.id)
+            incidents = AlertRepo(conn).incidents([stored.id])
+        return stored, runs[0] if runs else None, live.get(stored.id), incidents
 
     def freshness(self, pipelines: Sequence[StoredPipeline]) -> dict[UUID, Freshness]:
         """Of those that are live."""

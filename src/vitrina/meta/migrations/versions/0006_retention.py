@@ -1,4 +1,4 @@
-"""What bounds the meta-store's growth."""
+"""What bounds the growth of the meta-store, and what a tick costs in a large one."""
 
 from vitrina.meta.migrate import run_sql
 

@@ -34,3 +34,7 @@ BEGIN
     RETURN NEXT;
 END $$;
 REVOKE ALL ON FUNCTION etl.forget_managed(double precision, double precision, integer) FROM PUBLIC;
+
+-- Every tick, and every change of a source, asks which live pipelines rest.
+CREATE INDEX etl_pipelines_resting ON etl.etl_pipelines (source)
+    WHERE mode = 'live' AND enabled AND status = 'IDLE' AND due_at IS NULL AND schedule_interval IS NULL;

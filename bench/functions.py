@@ -1,4 +1,4 @@
-"""The function of the transform's benchmark, the same for Vitrina, the floor and dlt; it needs nothing but Python."""
+"""The functions that rows go through, the same for Vitrina, the floor and dlt; they need nothing but Python."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -13,3 +13,12 @@ def tidy(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         date = row["creation_date"]
         title = SPACES.sub(" ", row["title"]).strip().strip("\"'«»")
         yield row | {"title": title, "decade": date.year // 10 * 10 if date else None}
+
+
+def judge(rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Whether a user liked the film."""
+    for row in rows:
+        yield row | {"liked": row["rating"] >= 6}
+
+
+FUNCTIONS = {"tidy": tidy, "judge": judge}

@@ -1,0 +1,215 @@
+"""The hostile corpus with the guard switched off, on every path that a query takes to the server.
+
+What runs runs as the reader, changes nothing, and reads nothing that the reader may not, unless the owner of a view
+or of a function lends it.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.corpora import FIXTURES, corpus
+from tests.support import Lab
+from vitrina.adapters import planning
+from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.domain.errors import VitrinaError
+from vitrina.meta.db import connect
+from vitrina.sql.vet import Vetted
+from vitrina.transforms import transform
+
+HOSTILE = corpus("hostile")
+SECRET = "planted-secret"
+HASTE = "100ms"
+# Slots belong to the whole server, which other tests use too; one made here would be of this database, or physical.
+OWN_SLOTS = "pg_replication_slots WHERE database = current_database() OR slot_type = 'physical'"
+CATALOGUES = ("pg_class", "pg_proc", "pg_type", "pg_roles", "pg_db_role_setting", "pg_largeobject_metadata", OWN_SLOTS)
+SOURCES = ("content", "ugc", "auth")
+META = ("etl", "etl_stage", "analytics")
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab.open("vitrina_template") as lab:
+        lab.sql(FIXTURES.read_text())
+        yield lab
+
+
+# ── paths ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fetch(reader: PostgresReader, query: str) -> str:
+    return str(reader.fetch(sql.SQL(query)))
+
+
+def copy(reader: PostgresReader, query: str) -> str:
+    with reader.copy_out(sql.SQL(query), "text") as rows:
+        return str([bytes(row) for row in rows])
+
+
+def rows(reader: PostgresReader, query: str) -> str:
+    """Through a cursor of the server's, as rows for transforms come."""
+    whole = f"SELECT q.* FROM (\n{query}\n) AS q WHERE $1::text[] IS NOT NULL"
+    return str(list(reader.batches(sql.SQL(whole), 100)))
+
+
+def plan(reader: PostgresReader, query: str) -> str:
+    try:
+        return str(reader.plan(sql.SQL(query)))
+    except TypeError:
+        return "a statement that has no plan"
+
+
+def describe(reader: PostgresReader, query: str) -> str:
+    return str(reader.describe(query))
+
+
+READING = {path.__name__: path for path in (fetch, copy, rows, plan, describe)}
+PATHS = (*READING, "push_down")
+
+
+@dataclass
+class Session:
+    """One path, taken by many texts; a session that breaks is followed by another."""
+
+    lab: Lab
+    path: str
+    conn: psycopg.Connection[Any] | None = None
+
+    def give(self, query: str) -> str:
+        """What the text gives, or why not."""
+        conn = self._open()
+        try:
+            if self.path == "push_down":
+                return self._push_down(conn, query)
+            hasty = self.lab.connections.reading | {"statement_timeout": HASTE}
+            return READING[self.path](PostgresReader(conn, hasty, is_local=True), query)
+        except (VitrinaError, psycopg.Error) as error:
+            return str(error)
+        finally:
+            self._forget(conn)
+
+    def close(self) -> None:
+        """The last of it."""
+        if self.conn is not None:
+            self.conn.close()
+
+    def _open(self) -> psycopg.Connection[Any]:
+        if self.conn is None or self.conn.closed:
+            connections = self.lab.connections
+            pushing = self.path == "push_down"
+            self.conn = connect(connections.warehouse if pushing else connections.reader, "hostile")
+        return self.conn
+
+    def _push_down(self, conn: psycopg.Connection[Any], query: str) -> str:
+        """Inside a statement of the runner's that could write; its transaction is committed."""
+        conn.execute(f"SET statement_timeout = '{HASTE}'".encode())
+        conn.execute(b"SET search_path = " + self.lab.connections.writing["search_path"].encode())
+        for text in (query, f"SELECT to_jsonb(q)::text FROM (\n{query}\n) AS q"):
+            with suppress(psycopg.Error):
+                given = conn.execute("SELECT * FROM etl.read_as_reader(%s, '{}') AS t (a text)", [text]).fetchall()
+                return str(given)
+        return ""
+
+    def _forget(self, conn: psycopg.Connection[Any]) -> None:
+        with suppress(psycopg.Error):
+            conn.execute("DISCARD ALL")
+
+
+@pytest.mark.scenario(49)
+@pytest.mark.parametrize("path", PATHS)
+def test_hostile_texts_without_the_guard_change_nothing_and_read_no_secret(lab: Lab, path: str) -> None:
+    before, session = digest(lab, *SOURCES, *META), Session(lab, path)
+    told = {text.name for text in HOSTILE if SECRET in session.give(text.query)}
+    session.close()
+    assert digest(lab, *SOURCES, *META) == before
+    assert told <= {text.name for text in HOSTILE if text.lends}
+    assert bool(told) == (path not in ("plan", "describe"))  # these do not run the query
+
+
+@pytest.mark.scenario(49)
+@pytest.mark.parametrize("path", ["fetch", "copy", "rows", "push_down"])
+def test_what_runs_runs_as_the_reader(lab: Lab, path: str) -> None:
+    session = Session(lab, path)
+    assert "vitrina_reader" in session.give("SELECT current_user::text AS a")
+    session.close()
+
+
+# ── all of it, as a runner does ──────────────────────────────────────────────────────────────────────────────────
+
+MODES: dict[str, dict[str, Any]] = {
+    "full": {},
+    "atomic": {"publish": "atomic"},
+    "incremental": {"mode": "incremental"},
+    "transformed": {"type": "PYTHON", "python_task": "as_it_is"},
+}
+
+
+@pytest.fixture
+def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pass_grammar(text: str, *_: Any, **__: Any) -> str:
+        return text
+
+    def pass_calls(conn: Any, session: Any, text: str, **_: Any) -> Vetted:
+        return Vetted(text, ())
+
+    transform("as_it_is")(list)
+    monkeypatch.setattr(planning, "check_select", pass_grammar)
+    monkeypatch.setattr(planning, "vet_select", pass_calls)
+
+
+@pytest.mark.long
+@pytest.mark.scenario(49)
+@pytest.mark.parametrize("mode", MODES)
+def test_runs_of_hostile_texts_without_the_guard_change_no_source_no_token_and_no_other_mart(
+    mode: str, unguarded: None
+) -> None:
+    with Lab.open("vitrina_template", statement_timeout_seconds=0.3, backoff_seconds=()) as lab:
+        lab.sql(FIXTURES.read_text())
+        lab.sql("CREATE TABLE analytics.bystander AS SELECT n FROM generate_series(1, 9) n")
+        before, ran = settled(lab), 0
+        for number, text in enumerate(HOSTILE):
+            ran += run(lab, number, text.query, mode)
+        assert ran > 10
+        assert settled(lab) == before
+
+
+def run(lab: Lab, number: int, query: str, mode: str) -> bool:
+    """Run it as a pipeline by its first column; whether that went well."""
+    with lab.connections.resolve_reader("warehouse") as reader:
+        try:
+            key = reader.describe(query)[0].name
+        except (VitrinaError, psycopg.Error):
+            return False
+    config = MODES[mode] | ({"incremental_key": key, "incremental_id_key": key} if mode == "incremental" else {})
+    target = f"analytics.hostile_{number}"
+    try:
+        pipeline = lab.add(name=f"hostile {number}", source_query=query, target_table=target, key=[key], **config)
+    except (VitrinaError, psycopg.Error):
+        return False
+    return bool(lab.run(pipeline)["status"] == "SUCCESS")
+
+
+def settled(lab: Lab) -> dict[str, str]:
+    """What no run may touch."""
+    tables = ("analytics.bystander", "etl.etl_tokens", "etl.etl_audit", "etl.etl_sessions")
+    kept = digest(lab, *SOURCES) | {name: lab.value(HASH.format(name)) for name in tables}
+    return {name: value for name, value in kept.items() if name not in ("pg_class", "pg_type")}  # marts come to be
+
+
+HASH = "SELECT md5(coalesce(string_agg(ROW(t.*)::text, ',' ORDER BY ROW(t.*)::text), '')) FROM {} t"
+
+
+def digest(lab: Lab, *schemas: str) -> dict[str, str]:
+    """Every table and sequence of these schemas with the hash of its rows, and what exists at all."""
+    names = lab.sql(
+        "SELECT format('%%I.%%I', relnamespace::regnamespace, relname) FROM pg_class WHERE relkind IN ('r', 'S')"
+        " AND relnamespace::regnamespace::text = ANY (%s)",
+        list(schemas),
+    )
+    hashes = {name: lab.value(HASH.format(name)) for (name,) in names}
+    return hashes | {name: str(lab.value(f"SELECT count(*) FROM {name}")) for name in CATALOGUES}
