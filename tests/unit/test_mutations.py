@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tools.mutations.guards import GUARDS, ROOT, Guard
 
 from tests.named import named_tests
+from tools.mutations.guards import GUARDS, ROOT, Guard
 
 KEPT = json.loads((ROOT / "docs" / "mutations.json").read_text())
 
