@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--scale", choices=films.SCALES, default="full")
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--only", choices=PARTS, action="append", help="this part alone; may be given more than once")
-    parser.add_argument("--no-peers", action="store_true", help="only Vitrina and the floor")
+    parser.add_argument("--no-peers", action="store_true", help="only Vitrina and the floor; nothing is kept")
     given = parser.parse_args()
     options = Options(given.scale, given.times, not given.no_peers)
     reports = {}
@@ -37,8 +37,9 @@ def main() -> None:
             show(reports[part])
         except Skipped as reason:
             warn(f"{part}: {reason}")
-    keep(reports, options.scale)
-    publish()
+    if options.peers:  # else figures would replace others that say more
+        keep(reports, options.scale, PARTS)
+        publish()
 
 
 if __name__ == "__main__":

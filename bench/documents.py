@@ -38,9 +38,10 @@ def measure(options: Options) -> Report:
     medians = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
     title = f"{SCALES[scale]:,} documents to Elasticsearch, batches of {BATCH:,}, {CONNECTIONS} connections"
     head = ["way", "first load, s", "documents/s", "nothing changed, s", "1% changed, s"]
-    compared = [Compared("first load", 1 / SPEED, _seconds(medians))]
-    rows = _rows(medians, SCALES[scale])
-    return Report(title, head, rows, judge(medians), medians, versions, skipped, compared=compared)
+    seconds, rows = _seconds(medians), _rows(medians, SCALES[scale])
+    compared = [Compared("first load", 1 / SPEED, seconds)]
+    counts = dict.fromkeys(seconds, options.times)
+    return Report(title, head, rows, judge(medians), medians, versions, skipped, counts, compared)
 
 
 def judge(medians: Measured) -> list[Target]:

@@ -105,7 +105,7 @@ def judge(measured: Measured, size: Scale) -> list[Target]:
 
 
 def _rows(measured: Measured) -> list[list[str]]:
-    return [[name, f"{value:,.2f}"] for name, value in measured.items()]
+    return [[name, f"{value:,.2f}"] for name, value in measured.items() if "load average" not in name]
 
 
 def table(rows: int) -> str:

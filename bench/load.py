@@ -49,10 +49,14 @@ SOON = """
     FROM generate_series(1, %s) AS number WHERE name = 'mart_' || number
 """
 LATE = """
-    UPDATE etl.etl_pipelines SET due_at = now() - interval '1 h' + make_interval(secs => number)
+    UPDATE etl.etl_pipelines SET due_at = now() - make_interval(secs => 600 - number)
     FROM generate_series(1, %s) AS number WHERE name = 'mart_' || (5000 + number)
 """
-LEFT = "SELECT count(*) AS n FROM etl.etl_pipelines WHERE due_at <= now() OR status <> 'IDLE'"
+REST = "UPDATE etl.etl_pipelines SET status = 'PAUSED' WHERE status = 'RUN_REQUESTED'"
+LEFT = """
+    SELECT count(*) AS n FROM etl.etl_pipelines
+    WHERE status IN ('RUN_REQUESTED', 'RUNNING') OR (status = 'IDLE' AND due_at <= now())
+"""
 WAITED = """
     SELECT extract(epoch FROM r.started_at - r.due_at)::float AS waited, r.status FROM etl.etl_runs r
     JOIN etl.etl_pipelines p ON p.id = r.pipeline_id WHERE p.name = ANY (%s) ORDER BY r.id
@@ -84,8 +88,9 @@ def main() -> None:
     seconds = parser.parse_args().seconds
     warehouse = bootstrap.open_warehouse(_settings())
     try:
-        bootstrap.set_up(warehouse, _settings())
         with connect(warehouse.owner, "load") as conn:
+            load_cinema(conn, films=60, ratings=400)
+            bootstrap.set_up(warehouse, _settings())
             measured = _prepare(conn) | {"double_claims": _claims()} | _load(conn, seconds)
     finally:
         assert warehouse.embedded is not None
@@ -106,8 +111,6 @@ def _warehouse() -> bootstrap.Warehouse:
 
 def _prepare(conn: Connection) -> dict[str, Any]:
     """Pipelines, and what a tick costs with 100 of them and with all."""
-    with conn.transaction():
-        load_cinema(conn, films=60, ratings=400)
     conn.execute(FILL, [1, 100])
     conn.execute(FAR)
     few = tick_costs(conn)
@@ -149,6 +152,7 @@ def _claim_many(count: int) -> list[tuple[str, int]]:
 
 
 def _load(conn: Connection, seconds: int) -> dict[str, Any]:
+    conn.execute(REST)  # what the claims have left
     conn.execute(FAR)
     soon, late = seconds * PER_MINUTE // 60, 200
     with _processes(_work, RUNNERS) as runners, _processes(_serve, 1) as api:
@@ -213,7 +217,7 @@ def _work(pipe: Pipe) -> None:
     pipe.send(times)
 
 
-def _wait_until_done(conn: Connection, seconds: float = 180) -> None:
+def _wait_until_done(conn: Connection, seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while (left := conn.execute(LEFT).fetchone()) and left["n"]:
         assert time.monotonic() < deadline, f"{left['n']} pipelines are still waiting"

@@ -3,7 +3,7 @@
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,13 +97,19 @@ def show(report: Report) -> None:
         warn(what)
 
 
-def keep(reports: Mapping[str, Report], scale: str, results: Path = RESULTS) -> None:
-    """Into the file; what another run measured of other parts stays there, with its own date and scale."""
-    known = json.loads(results.read_text()) if results.exists() else {}
-    targets = [t for t in known.get("targets", []) if t["part"] not in reports]
-    targets += [_target(part, t) for part, report in reports.items() for t in report.targets]
-    parts = known.get("parts", {}) | {part: _part(report, scale) for part, report in reports.items()}
+def keep(reports: Mapping[str, Report], scale: str, order: Iterable[str], results: Path = RESULTS) -> None:
+    """Into the file, in this order; what another run measured of other parts stays there, with its date and scale."""
+    known = json.loads(results.read_text()) if results.exists() else {"targets": [], "parts": {}}
+    measured = known["parts"] | {part: _part(report, scale) for part, report in reports.items()}
+    parts = {part: measured[part] for part in order if part in measured}
+    targets = [t for part in parts for t in _targets(part, reports, known["targets"])]
     results.write_text(json.dumps({"targets": targets, "parts": parts}, indent=2, ensure_ascii=False) + "\n")
+
+
+def _targets(part: str, reports: Mapping[str, Report], known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    if part in reports:
+        return [_target(part, target) for target in reports[part].targets]
+    return [target for target in known if target["part"] == part]
 
 
 def _target(part: str, target: Target) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from tests.capturing import Captured, own_server
 from tests.elastic import Search, open_search
 from tests.faults.children import FORKS, is_stopped
 from tests.faults.oracle import Oracle
+from tests.pooling import pooling
 from tests.support import Lab, make_connections, make_templates, wait_for
 from tests.wire import Wire, through, to_postgres, wired
 from vitrina import failpoints, transform
@@ -149,6 +150,7 @@ class Rig:
     warehouse: Wire
     index: Wire
     folder: Path
+    is_pooled: bool = False
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
     children: list[Child] = field(default_factory=list)
 
@@ -161,14 +163,13 @@ class Rig:
         self.connections = self._wired(replace(self.lab.connections, settings=settings))
 
     def _wired(self, direct: Connections) -> Connections:
+        """By way of the wires; a pooler at the other end passes neither LISTEN nor replication."""
         wire = self.warehouse
-        return replace(
-            direct,
-            warehouse=through(wire, direct.warehouse),
-            reader=through(wire, direct.reader),
-            listen=through(wire, direct.listen),
-            captures={name: through(wire, conninfo) for name, conninfo in direct.captures.items()},
-        )
+        ways = replace(direct, warehouse=through(wire, direct.warehouse), reader=through(wire, direct.reader))
+        if self.is_pooled:
+            return ways
+        captures = {name: through(wire, conninfo) for name, conninfo in direct.captures.items()}
+        return replace(ways, listen=through(wire, direct.listen), captures=captures)
 
     def set_up(self) -> None:
         """Source, capture and marts; all of them loaded."""
@@ -306,8 +307,10 @@ PYTHON = {"type": "PYTHON", "python_task": "faults_upper"}
 
 
 @contextmanager
-def rigged(folder: Path, url: str, elastic: EmbeddedElasticsearch | None = None) -> Iterator[Rig]:
-    """A rig that is set up; `elastic` if it may be restarted, else only its `url` is used."""
+def rigged(
+    folder: Path, url: str, elastic: EmbeddedElasticsearch | None = None, *, is_pooled: bool = False
+) -> Iterator[Rig]:
+    """A rig that is set up; `elastic` if it may be restarted, else only its `url` is used. Behind a pooler if asked."""
     prefix = f"t_{uuid.uuid4().hex[:12]}_"
     address = urlsplit(url)
     with ExitStack() as stack:
@@ -316,9 +319,10 @@ def rigged(folder: Path, url: str, elastic: EmbeddedElasticsearch | None = None)
         conninfo = server.conninfo("vitrina_template")
         lab = Lab(conninfo, connect(conninfo, "lab"), make_connections(conninfo, **SETTINGS))
         search = stack.enter_context(open_search(lab, url, prefix))
-        warehouse = stack.enter_context(wired(to_postgres(conninfo)))
+        postgres = Wire(("127.0.0.1", stack.enter_context(pooling(conninfo)))) if is_pooled else to_postgres(conninfo)
+        warehouse = stack.enter_context(wired(postgres))
         index = stack.enter_context(wired(Wire((str(address.hostname), int(address.port or 80)))))
-        rig = Rig(server, elastic, lab, search, warehouse, index, folder)
+        rig = Rig(server, elastic, lab, search, warehouse, index, folder, is_pooled)
         try:
             rig.set_up()
             yield rig

@@ -8,10 +8,11 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.models.claims import BUGS, Broken, Protocol, State, canonical, start
+from tests.models.claims import BUGS, Broken, Move, Protocol, State, canonical, start
 
 RESULTS = Path(__file__).parents[2] / "docs" / "models.json"
 
@@ -28,16 +29,12 @@ class Found:
 
 
 def search(protocol: Protocol, runners: int, pipelines: int) -> Found:
-    """Every state, breadth first, so that the trace of what breaks is a shortest one; then a way on from each."""
+    """Every state and a way on from each, breadth first, so that the trace of what breaks is a shortest one."""
     began, found = time.monotonic(), Found()
     first = canonical(start(runners, pipelines))
     before: dict[State, State | None] = {first: None}
-    good: set[State] = set()
     try:
         explore(protocol, first, before, found)
-        for state in before:
-            if any(is_stuck(protocol, alone, good) for alone in each_alone(state)):
-                raise Broken("one runner is left, the others stand still, and it can never finish the work", state)
     except Broken as error:
         found.broken, found.trace = error.args[0], tell(protocol, error.args[1], before)
     found.states, found.seconds = len(before), time.monotonic() - began
@@ -47,6 +44,7 @@ def search(protocol: Protocol, runners: int, pipelines: int) -> Found:
 def explore(protocol: Protocol, first: State, before: dict[State, State | None], found: Found) -> None:
     """Take every step of every state; `before` learns where each was reached from."""
     queue = deque([first])
+    good: set[State] = set()
     while queue:
         state = queue.popleft()
         for _, new in protocol.moves(state):
@@ -55,6 +53,8 @@ def explore(protocol: Protocol, first: State, before: dict[State, State | None],
             if new not in before:
                 before[new] = state
                 queue.append(new)
+        if any(is_stuck(protocol, alone, good) for alone in each_alone(state)):
+            raise Broken("one runner is left, the others stand still, and it can never finish the work", state)
 
 
 def each_alone(state: State) -> set[State]:
@@ -65,21 +65,22 @@ def each_alone(state: State) -> set[State]:
 
 def is_stuck(protocol: Protocol, state: State, good: set[State]) -> bool:
     """Whether the first runner, with the clock and the server, cannot bring every pipeline to an end."""
-    way: list[tuple[State, Iterator[tuple[str, State]]]] = [(state, protocol.moves(state, solo=0))]
+    way: list[tuple[State, Iterator[Move]]] = [(state, protocol.moves(state, solo=0))]
     tried = {state}
-    while way:
-        here, moves = way[-1]
-        if here in good or all(pipeline.status in ("done", "failed") for pipeline in here[0]):
-            good.update(passed for passed, _ in way)
-            return False
-        for _, new in moves:
-            if new not in tried:
+    with suppress(Broken):  # what breaks on the way is found elsewhere, with a shorter trace
+        while way:
+            here, moves = way[-1]
+            if here in good or all(pipeline.status in ("done", "failed") for pipeline in here[0]):
+                good.update(passed for passed, _ in way)
+                return False
+            new = next((new for _, new in moves if new not in tried), None)
+            if new is None:
+                way.pop()
+            else:
                 tried.add(new)
                 way.append((new, protocol.moves(new, solo=0)))
-                break
-        else:
-            way.pop()
-    return True
+        return True
+    return False
 
 
 def tell(protocol: Protocol, state: State | None, before: dict[State, State | None]) -> list[str]:

@@ -50,10 +50,11 @@ def test_a_target_is_met_exactly_when_it_needs_no_more_than_is_allowed() -> None
 
 def test_a_part_that_is_measured_again_replaces_only_itself(tmp_path: Path) -> None:
     results = tmp_path / "results.json"
-    keep({"one": REPORT, "other": REPORT}, "full", results)
-    keep({"one": replace(REPORT, targets=[Target.at_most("load", 0.5, 1)])}, "small", results)
+    keep({"other": REPORT, "one": REPORT}, "full", ["one", "other"], results)
+    better = replace(REPORT, targets=[Target.at_most("load", 0.5, 1)])
+    keep({"one": better}, "small", ["one", "other"], results)
     known = json.loads(results.read_text())
-    assert [(t["part"], t["value"], t["met"]) for t in known["targets"]] == [("other", 2, False), ("one", 0.5, True)]
+    assert [(t["part"], t["value"], t["met"]) for t in known["targets"]] == [("one", 0.5, True), ("other", 2, False)]
     assert [part["scale"] for part in known["parts"].values()] == ["small", "full"]
 
 

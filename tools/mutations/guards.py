@@ -62,14 +62,14 @@ GUARDS = [
         "adapters/elastic/delivery.py",
         "if self.generations.current.in_flight or self._repairs:",
         "if self._repairs:",
-        (f"{INDEX}::test_a_run_of_changes_killed_anywhere_is_gone_on_with",),
+        (f"{INDEX}::test_a_run_of_changes_killed_anywhere_is_gone_on_with[full]",),
     ),
     Guard(
         "the write alias",
         "adapters/elastic/client.py",
         "_bulk?require_alias=true&",
         "_bulk?",
-        (f"{INDEX}::test_a_runner_stopped_in_the_middle_of_a_bulk_writes_nothing_when_it_goes_on",),
+        (f"{INDEX}::test_a_runner_stopped_in_the_middle_of_a_bulk_writes_nothing_when_it_goes_on[full]",),
     ),
     Guard(
         "the visibility check",

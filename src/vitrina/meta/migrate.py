@@ -35,12 +35,6 @@ def upgrade(conninfo: str, to: str = "head") -> None:
         _tell(connection.connection.driver_connection, compatibility.newest() if to == "head" else to)
 
 
-def is_current(conninfo: str) -> bool:
-    """Whether every migration of this program has been applied."""
-    with connect(conninfo, "migrate") as conn:
-        return compatibility.find(conn).version >= compatibility.newest()
-
-
 def run_sql(migration: str) -> None:
     """Execute the .sql file beside a migration as it stands: many statements, no parameters."""
     from alembic import op

@@ -57,7 +57,6 @@ class PipelineExecutor:
         plan = check_plan(pipeline, self.connections.settings)
         with ExitStack() as stack:
             conn = stack.enter_context(self.connections.open_warehouse(f"run {claim.name}"))
-            self.leases.enter(claim, conn)
             reader = stack.enter_context(self.connections.resolve_reader(plan.source))
             job = self._job(claim, pipeline, plan, reader, control, log)
             columns = {"target": plan.target, "types": {c.name: c.type for c in job.written}}

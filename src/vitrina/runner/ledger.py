@@ -37,6 +37,7 @@ class Ledger:
         """Run a step and commit it, unless the lease is lost; tells what was asked of the run meanwhile."""
         started = time.monotonic()
         with span("vitrina.batch", seq=self.seq) as traced, transaction(self.conn, self.settings):
+            self.conn.execute(STATE["enter"], {"pipeline_id": self.claim.pipeline_id})
             result = step(self.conn)
             self.conn.execute(STATE["approach_fence"], {"timeout": self.fence_timeout})
             fields = self._fields(result, time.monotonic() - started)

@@ -88,6 +88,7 @@ class LogWriter:
     def _hold(self) -> int:
         """Lock the capture's row until the append ends, which the server sees to if we stall; the last id."""
         self._conn.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [self._stall])
+        self._conn.execute(SQL["enter"], self._guard)
         row = self._conn.execute(SQL["hold"], self._guard).fetchone()
         if row is None:
             raise LeaseLost(f"the capture of {self._held.source!r} is another runner's now")

@@ -76,7 +76,7 @@ class LeaseRepo:
         return fetch_all(self.conn, SQL["expired"], {"only": only})
 
     def expel(self, dead: Mapping[str, Any]) -> None:
-        """End the silent holder's session."""
+        """End the transaction that the silent holder has open, if any."""
         fetch_all(self.conn, SQL["expel"], {"pipeline_id": dead["pipeline_id"], "owner": dead["owner"]})
 
     def reclaim(self, dead: Mapping[str, Any]) -> Claim | None:
@@ -97,11 +97,6 @@ class LeaseRepo:
         params = {f"{name}_before": dead[name] for name in ("owner", "status", "enabled")}
         params |= {"pipeline_id": dead["pipeline_id"], "reason": reason}
         return fetch_one(self.conn, SQL["bury"], params) is not None
-
-    def enter(self, claim: Claim, conn: Connection) -> None:
-        """Note the session that will write, so that a successor can end it."""
-        if fetch_one(conn, SQL["enter"], self._of(claim)) is None:
-            raise LeaseLost(f"the lease on {claim.name!r} is lost")
 
     def renew(self, run_ids: Collection[int]) -> dict[int, Status]:
         """The heartbeat: the status of every lease that is still ours."""
