@@ -12,7 +12,8 @@ TESTS = ROOT / "tests"
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#]+)(?:#([^)]+))?\)")
-AWAITED = {
+# Written elsewhere at the same time; none is left once all of it is together.
+AWAITED = {"upgrades.md", "faults.json", "load.json"}
     "upgrades.md",
     "faults.json",
     "load.json",
