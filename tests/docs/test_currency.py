@@ -14,10 +14,6 @@ PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#]+)(?:#([^)]+))?\)")
 # Written elsewhere at the same time; none is left once all of it is together.
 AWAITED = {"upgrades.md", "faults.json", "load.json"}
-    "upgrades.md",
-    "faults.json",
-    "load.json",
-}  # written elsewhere at the same time; none is left once all is together
 CITED = re.compile(r"`([\w/]+/test_\w+\.py)::(test_\w+)`")
 
 
