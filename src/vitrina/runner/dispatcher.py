@@ -108,7 +108,7 @@ class PipelineDispatcher:
             self.heartbeat.forget(claim.run_id)
 
     def _back_off(self, claim: Claim, control: RunControl, error: RetryableError | DatabaseLost) -> None:
-        if claim.attempt >= MAX_ATTEMPTS:
+        if claim.attempt >= MAX_ATTEMPTS and not control.has_recovered:
             raise VitrinaError(error.message, error.remedy) from error
         self._wait(self._pause(claim), control)
 
