@@ -28,7 +28,20 @@ SECRET = "planted-secret"
 HASTE = "100ms"
 # Slots belong to the whole server, which other tests use too; one made here would be of this database, or physical.
 OWN_SLOTS = "pg_replication_slots WHERE database = current_database() OR slot_type = 'physical'"
-CATALOGUES = ("pg_class", "pg_proc", "pg_type", "pg_roles", "pg_db_role_setting", "pg_largeobject_metadata", OWN_SLOTS)
+# So do roles and their settings.
+OWN_ROLES = "pg_roles WHERE rolname LIKE 'vitrina%'"
+OWN_RIGHTS = "pg_auth_members WHERE member::regrole::text LIKE 'vitrina%'"
+OWN_SETTINGS = "pg_db_role_setting WHERE setrole::regrole::text LIKE 'vitrina%'"
+CATALOGUES = (
+    "pg_class",
+    "pg_proc",
+    "pg_type",
+    "pg_largeobject_metadata",
+    OWN_SLOTS,
+    OWN_ROLES,
+    OWN_RIGHTS,
+    OWN_SETTINGS,
+)
 SOURCES = ("content", "ugc", "auth")
 META = ("etl", "etl_stage", "analytics")
 
