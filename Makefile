@@ -3,13 +3,18 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+FLOW   := integrations/airflow/.venv
+DBT    := integrations/dbt/.venv
 ARGS   ?=
 ROUNDS ?= 100
 SCALE  ?= full
+TOOLS  := $(HOME)/.cache/vitrina/tools
+COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 
-.PHONY: help demo test test-long test-pg15 test-es9 lint openapi live-verdicts format up down logs migrate-db bench bench-changes \
-        bench-console screenshots assets faults lock clean
+.PHONY: help demo test test-long test-pg15 test-es9 airflow-wheel test-airflow test-dbt lint openapi reference \
+        security-table audit live-verdicts format up down logs migrate-db bench bench-page bench-changes bench-console \
+        screenshots assets faults races model mutations load helm lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +42,23 @@ test-pg15: $(READY)  ## the same tests, on Debian's Postgres 15
 test-es9: $(READY)  ## the Elasticsearch tests, on Elasticsearch 9 (needs Java 21 or newer)
 	@VITRINA_TEST_ES_VERSION=$${VITRINA_TEST_ES_VERSION:-9.2.0} $(BIN)/python -m pytest -n 3 -m "elasticsearch and not long" $(ARGS)
 
+$(FLOW)/.ready $(DBT)/.ready: %/.venv/.ready: %/requirements.lock
+	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@echo "setting up $(@D) …"
+	@$(@D)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+airflow-wheel: $(READY)  ## the Airflow provider's wheel, into dist
+	@cd integrations/airflow && ../../$(BIN)/python -m hatchling build -t wheel -d ../../dist
+
+test-airflow: $(READY) $(FLOW)/.ready airflow-wheel  ## the Airflow provider, on a real Airflow (fetched: 130 packages)
+	@$(FLOW)/bin/python -m pip install -q --disable-pip-version-check --no-deps --force-reinstall dist/airflow_provider_vitrina-*.whl
+	@cd integrations/airflow && ../../$(BIN)/mypy
+	@$(BIN)/python -m pytest -n 0 -p tests.conftest integrations/airflow/tests $(ARGS)
+
+test-dbt: $(READY) $(DBT)/.ready  ## the recipe for dbt, with a real dbt (fetched: 60 packages)
+	@$(BIN)/python -m pytest -n 0 tests/acceptance/test_recipes.py -k dbt $(ARGS)
+
 lint: $(READY)  ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -45,7 +67,9 @@ lint: $(READY)  ## ruff, mypy --strict, import-linter
 openapi: $(READY)  ## write docs/openapi.json anew
 	@$(BIN)/python -m tests.contract.refresh
 
-.PHONY: security-table audit
+reference: $(READY)  ## write docs/reference.md anew
+	@$(BIN)/python -m tests.docs.refresh
+
 security-table: $(READY)  ## write the table of docs/security.md anew
 	@VITRINA_REFRESH=1 $(BIN)/python -m pytest -n 0 tests/security/test_layers.py -k page
 
@@ -58,7 +82,18 @@ live-verdicts: $(READY)  ## write tests/corpora/live_verdicts.txt anew
 format: $(READY)  ## let ruff put the code in shape
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
-up: $(READY)  ## start Postgres, the API and a runner in the background
+ifeq ($(STACK),compose)
+up:
+	@infra/env
+	@$(COMPOSE) up --build --detach $(ARGS)
+
+down:
+	@$(COMPOSE) down $(patsubst --purge,--volumes,$(ARGS))
+
+logs:
+	@$(COMPOSE) logs $(ARGS)
+else
+up: $(READY)  ## start Postgres, the API and a runner in the background (STACK=compose: in containers)
 	@$(BIN)/vitrina up $(ARGS)
 
 down: $(READY)  ## stop them (ARGS=--purge clears the data too)
@@ -66,12 +101,16 @@ down: $(READY)  ## stop them (ARGS=--purge clears the data too)
 
 logs: $(READY)  ## what the background processes say
 	@$(BIN)/vitrina logs $(ARGS)
+endif
 
 migrate-db: $(READY)  ## bring the meta-store up to date
 	@$(BIN)/vitrina migrate
 
-bench: $(READY)  ## measure (SCALE=small|full)
+bench: $(READY)  ## measure, beside the floor and peers (SCALE=small|full; ARGS="--only=films --no-peers")
 	@$(BIN)/python -m bench --scale $(SCALE) $(ARGS)
+
+bench-page: $(READY)  ## docs/benchmarks.md and its charts, from bench/results.json
+	@$(BIN)/python -m bench.page
 
 bench-changes: $(READY)  ## measure change capture
 	@$(BIN)/python -m bench.changes $(ARGS)
@@ -85,12 +124,31 @@ screenshots: $(READY)  ## the console's pages, from the demo, into docs/images (
 assets:  ## the console's editor, htmx and uPlot anew (needs node and npm)
 	@cd tools/console && npm ci --no-audit --no-fund && node build.mjs
 
-faults: $(READY)  ## the long form of the fault and race loops (ROUNDS=500)
+faults: $(READY)  ## kills, stops, cuts and crashes over all sinks and modes (ROUNDS=500; SEED and FIRST repeat some)
+	@$(BIN)/python -m tests.faults --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
+
+races: $(READY)  ## the long form of the other fault and race tests (ROUNDS=20)
 	@VITRINA_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m faults $(ARGS)
 
+model: $(READY)  ## the claim protocol exhaustively, the lifecycle at length, 1,020 late commits and 1,000 claims
+	@$(BIN)/python -m tests.models.search
+	@VITRINA_ROUNDS=1000 VITRINA_TRIALS=1020 $(BIN)/python -m pytest -n 2 tests/models/test_lifecycle.py tests/integration/test_late_commits.py \
+	    tests/integration/test_claims.py -k "any_order or however_late or eight_runners" $(ARGS)
+
+mutations: $(READY)  ## take out each guard in turn: some test must notice
+	@$(BIN)/python -m tools.mutations $(ARGS)
+
+load: $(READY)  ## 10,000 pipelines, 8 runners, 200 runs a minute
+	@$(BIN)/python -m bench.load $(ARGS)
+
+helm:  ## build Helm for the chart's tests, where there is none (needs Go)
+	@test -x $(TOOLS)/helm || { mkdir -p $(TOOLS) && GOBIN=$(TOOLS) go install helm.sh/helm/v3/cmd/helm@v3.22.0; }
+
 lock: $(READY)  ## pin the dependencies anew
+	@echo 'hatchling>=1.26' | $(BIN)/uv pip compile -q - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o infra/build.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements-dev.lock
+	@for neighbour in airflow dbt; do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
 
 clean:  ## remove what set-up and tests made
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(FLOW) $(DBT) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

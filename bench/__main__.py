@@ -1,15 +1,23 @@
-"""`make bench`: measure, print the tables, write `bench/results.json`. `ARGS=--only=live` runs one part."""
+"""`make bench`: measure, print the tables, write results, charts and page. `ARGS=--only=live` runs one part."""
 
 import argparse
 from collections.abc import Callable
 
-from bench import documents, films, live
-from bench.report import Report, Skipped, keep, show, warn
+from bench import batches, changed, documents, films, idle, live, memory, ratings, remote, transform
+from bench.page import publish
+from bench.report import Options, Report, Skipped, keep, show, warn
 
-PARTS: dict[str, Callable[[str, int], Report]] = {
+PARTS: dict[str, Callable[[Options], Report]] = {
     "films": films.measure,
-    "elasticsearch": documents.measure,
+    "changed": changed.measure,
+    "remote": remote.measure,
+    "transform": transform.measure,
+    "ratings": ratings.measure,
     "live": live.measure,
+    "elasticsearch": documents.measure,
+    "batches": batches.measure,
+    "memory": memory.measure,
+    "idle": idle.measure,
 }
 
 
@@ -19,16 +27,20 @@ def main() -> None:
     parser.add_argument("--scale", choices=films.SCALES, default="full")
     parser.add_argument("--times", type=int, default=3)
     parser.add_argument("--only", choices=PARTS, action="append", help="this part alone; may be given more than once")
-    options = parser.parse_args()
+    parser.add_argument("--no-peers", action="store_true", help="only Vitrina and the floor; nothing is kept")
+    given = parser.parse_args()
+    options = Options(given.scale, given.times, not given.no_peers)
     reports = {}
-    for part in options.only or PARTS:
+    for part in given.only or PARTS:
         try:
-            reports[part] = PARTS[part](options.scale, options.times)
+            reports[part] = PARTS[part](options)
+            show(reports[part])
         except Skipped as reason:
             warn(f"{part}: {reason}")
-    for report in reports.values():
-        show(report)
-    keep(reports, options.scale)
+    if options.peers:  # else figures would replace others that say more
+        keep(reports, options.scale, PARTS)
+        publish()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -15,6 +15,7 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from bench.processes import cpu_seconds, memory
 from vitrina.adapters.captures.installation import install
 from vitrina.bootstrap import Warehouse, set_up
 from vitrina.embedded import EmbeddedPostgres
@@ -39,7 +40,7 @@ def main() -> None:
     options = parser.parse_args()
     for kind in options.kind or ["wal", "trigger"]:
         with captured(kind) as (server, conn, process):
-            idle = memory(process)
+            idle = memory(process.pid)
             print(f"{kind}: idle {cpu_share(process, 5):.1%} of a core, {idle:.0f} MB")
             latency(server, conn, process, options.rate, options.seconds)
             bulk(conn, process, options.rows)
@@ -81,7 +82,7 @@ def latency(
     script.write_text("INSERT INTO content.events DEFAULT VALUES;\n")
     options = ["-n", "-c", "4", "-R", str(rate), "-T", str(seconds), "-f", str(script)]
     command = [server.program("pgbench"), *options, server.conninfo()]
-    before = cpu_seconds(process)
+    before = cpu_seconds(process.pid)
     load = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     seen: list[float] = []
     with psycopg.connect(server.conninfo(), autocommit=True) as listener:
@@ -93,7 +94,7 @@ def latency(
             ages, last = read_ages(conn, last)
             seen += ages
     script.unlink()
-    used = (cpu_seconds(process) - before) / seconds
+    used = (cpu_seconds(process.pid) - before) / seconds
     parts = statistics.quantiles(seen, n=100)
     p50, p95, p99 = (f"{parts[n - 1] * 1000:.1f} ms" for n in (50, 95, 99))
     print(f"  {len(seen) / seconds:,.0f} transactions a second for {seconds} s, at {used:.0%} of a core;")
@@ -127,7 +128,7 @@ def bulk(conn: Connection, process: "subprocess.Popen[bytes]", rows: int) -> Non
         wait_until(conn, "SELECT last_id FROM etl.etl_captures", row["last_id"] + rows)
         took = time.monotonic() - began
         speed = f"{rows / took:,.0f} changes a second"
-        print(f"  {rows:,} {what} in one transaction: {speed}, {memory(process):.0f} MB at most")
+        print(f"  {rows:,} {what} in one transaction: {speed}, {memory(process.pid):.0f} MB at most")
 
 
 def wait_until(conn: Connection, query: str, value: int) -> None:
@@ -144,23 +145,11 @@ def wait_until(conn: Connection, query: str, value: int) -> None:
         time.sleep(0.02)
 
 
-def cpu_seconds(process: "subprocess.Popen[bytes]") -> float:
-    """User and system time so far."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def cpu_share(process: "subprocess.Popen[bytes]", seconds: float) -> float:
     """Of one core, over a while."""
-    before = cpu_seconds(process)
+    before = cpu_seconds(process.pid)
     time.sleep(seconds)
-    return (cpu_seconds(process) - before) / seconds
-
-
-def memory(process: "subprocess.Popen[bytes]") -> float:
-    """The most it has had, in MB."""
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 1000
+    return (cpu_seconds(process.pid) - before) / seconds
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from pathlib import Path
 import psycopg
 from pydantic import SecretStr
 
-from bench import peers
-from bench.films import HOME, SELECT
-from bench.report import Measured, Report, Skipped, Target, out, warn
+from bench import ground, peers
+from bench.films import SELECT
+from bench.report import Compared, Measured, Options, Report, Skipped, Target, out, warn
 from bench.search import Documents, Search, client, parse
 from bench.ways import BATCH, CONNECTIONS, ByPgSync, Floor, HelpersBulk, Vitrina, Way
 from vitrina import bootstrap
@@ -22,27 +22,32 @@ from vitrina.elastic import EmbeddedElasticsearch
 from vitrina.meta.db import Connection, connect
 from vitrina.settings import Settings
 
-SCALES = {"small": 20_000, "full": 200_000}
+SCALES = {"tiny": 2_000, "small": 20_000, "full": 200_000}
 CHANGE = "UPDATE content.film_work SET rating = coalesce(rating, 0) + 0.25 WHERE get_byte(uuid_send(id), 15) % 100 = 0"
 WANTED = f"SELECT q.film_id::text AS id, row_to_json(q)::text AS document FROM ({SELECT}) AS q"
+SPEED = 0.8  # of the floor, in documents a second
 WORKS = ("load", "unchanged", "changed")
 
 
-def measure(scale: str, times: int) -> Report:
+def measure(options: Options) -> Report:
     """Every work by every way, there and back from round to round, so that neighbours stay neighbours; medians."""
-    with Bench.prepared(scale) as bench:
-        rounds = [bench.round(number) for number in range(times)]
+    scale = options.scale
+    with Bench.prepared(scale, with_peers=options.peers) as bench:
+        rounds = [bench.round(number) for number in range(options.times)]
         versions, skipped = bench.versions(), bench.skipped
     medians = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
     title = f"{SCALES[scale]:,} documents to Elasticsearch, batches of {BATCH:,}, {CONNECTIONS} connections"
     head = ["way", "first load, s", "documents/s", "nothing changed, s", "1% changed, s"]
-    return Report(title, head, _rows(medians, SCALES[scale]), judge(medians), medians, versions, skipped)
+    seconds, rows = _seconds(medians), _rows(medians, SCALES[scale])
+    compared = [Compared("first load", 1 / SPEED, seconds)]
+    counts = dict.fromkeys(seconds, options.times)
+    return Report(title, head, rows, judge(medians), medians, versions, skipped, counts, compared)
 
 
 def judge(medians: Measured) -> list[Target]:
     """Speeds as ratios within this run; what is sent, counted by the server."""
     ours = medians["vitrina load"]
-    targets = [Target.at_least("first load / floor, documents a second", medians["floor load"] / ours, 0.8)]
+    targets = [Target.at_least("first load / floor, documents a second", medians["floor load"] / ours, SPEED)]
     if "PGSync load" in medians:
         targets.append(Target.at_least("first load / PGSync's first sync", medians["PGSync load"] / ours, 4.0))
     return [
@@ -50,6 +55,10 @@ def judge(medians: Measured) -> list[Target]:
         Target.at_most("documents sent when nothing changed", medians["sent unchanged"], 0),
         Target.at_most("documents sent / documents changed, 1% changed", medians["sent changed"], 1.0),
     ]
+
+
+def _seconds(medians: Measured) -> Measured:
+    return {name.removesuffix(" load"): round(s, 3) for name, s in medians.items() if name.endswith(" load")}
 
 
 def _rows(medians: Measured, documents: int) -> list[list[str]]:
@@ -70,9 +79,9 @@ class Bench:
 
     @classmethod
     @contextmanager
-    def prepared(cls, scale: str) -> Iterator["Bench"]:
+    def prepared(cls, scale: str, *, with_peers: bool) -> Iterator["Bench"]:
         """Start both, generate the films once, warm up, hand out, stop."""
-        home = HOME / f"elasticsearch-{scale}"
+        home = ground.HOME / f"elasticsearch-{scale}"
         with ExitStack() as stack:
             search = stack.enter_context(_server(home))
             settings = Settings(home=home, database_url=None, elasticsearch_url=SecretStr(search.url))
@@ -86,7 +95,7 @@ class Bench:
             db = stack.enter_context(connect(warehouse.owner, "bench"))
             vitrina = Vitrina(db, search, settings)
             floor = Floor(db, search, _warm_up(vitrina))
-            found, skipped = _peers(stack, home, search, warehouse, copy, floor.fields)
+            found, skipped = _peers(stack, home, search, warehouse, copy, floor.fields) if with_peers else ([], [])
             yield cls(db, search, [floor, vitrina, *found], skipped)
 
     def round(self, number: int) -> Measured:
@@ -113,10 +122,8 @@ class Bench:
 
     def versions(self) -> dict[str, str]:
         """Of what was measured."""
-        pinned = dict(line.split("==") for line in peers.PINNED.read_text().splitlines() if "==" in line)
-        used = {name: pinned[name] for name in ("pgsync", "elasticsearch")}
         server = {"postgres": self.db.info.parameter_status("server_version") or "?"}
-        return server | {"elasticsearch": self.search.version()} | {f"peer {name}": v for name, v in used.items()}
+        return server | {"elasticsearch": self.search.version()} | peers.versions("pgsync", "elasticsearch")
 
     def _work(self, work: str, number: int) -> Measured:
         wanted = self._wanted()
@@ -182,7 +189,7 @@ def _peers(
     """Those that can be had, and why the others cannot."""
     found: list[Way] = []
     try:
-        python = peers.environment(HOME)
+        python = peers.environment(ground.HOME)
         found.append(HelpersBulk(search, warehouse, python, fields))
         redis = stack.enter_context(peers.redis(home))
         pgsync = peers.PgSync(python, home, copy, search.url, redis, search.version())

@@ -1,30 +1,21 @@
-"""Films from one table to a mart on the same server: Vitrina, and the statements one would write by hand."""
+"""Films from one table to a mart on the same server: Vitrina, the statements one would write by hand, and the peers."""
 
-import resource
-import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-import psycopg
+from bench import peers
+from bench.contest import Contest, Way, Work
+from bench.ground import Ground
+from bench.report import Options, Report, Target
+from bench.tables import ByDlt, ByHand, ByScript, ByVitrina
+from vitrina.domain.pipeline import Pipeline
 
-from bench.report import Measured, Report, Target
-from vitrina import bootstrap
-from vitrina.checks import count_differences
-from vitrina.demo.data import load_cinema
-from vitrina.domain.pipeline import Pipeline, resolve
-from vitrina.meta.db import Connection, connect
-from vitrina.meta.repos.pipelines import PipelineRepo
-from vitrina.meta.repos.runs import RunRepo
-from vitrina.settings import Settings
-
-SCALES = {"small": 100_000, "full": 1_000_000}
-HOME = Path(__file__).parent / "out"
+SCALES = {"tiny": 2_000, "small": 100_000, "full": 1_000_000}
+RATINGS = 20_000
+BATCH = 10_000
 COLUMNS = "film_id, title, description, creation_date, rating, type"
+TABLE, STORED = "content.film_work", COLUMNS.replace("film_id", "id")
 SELECT = """
     SELECT f.id AS film_id, f.title, f.description, f.creation_date, f.rating, f.type FROM content.film_work f
 """
@@ -38,123 +29,46 @@ MERGE = f"""
     WHEN NOT MATCHED BY SOURCE THEN DELETE
 """
 INSERT = f"INSERT INTO analytics.by_hand {SELECT} ON CONFLICT (film_id) DO UPDATE SET {ASSIGN}"
+EMPTY = (
+    f"CREATE TABLE analytics.by_hand AS {SELECT} LIMIT 0",
+    "ALTER TABLE analytics.by_hand ADD PRIMARY KEY (film_id)",
+)
 CHANGE_HALF = "UPDATE content.film_work SET rating = coalesce(rating, 0) + 0.1 WHERE get_byte(uuid_send(id), 0) % 2 = 0"
+VACUUM = "VACUUM ANALYZE content.film_work"
 
 
-def measure(scale: str, times: int) -> Report:
-    """Every work alternately with its floor; medians."""
-    with Films.prepared(scale) as films:
-        rounds = [films.round() for _ in range(times)]
-        version = films.server_version()
-    medians = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
-    rows = [
-        [name.replace("_", " "), f"{medians[name]:.2f}", f"{medians[name + '_floor']:.2f}"]
-        for name in ("load", "unchanged", "half_changed")
-    ]
-    title = f"{SCALES[scale]:,} films, batches of 10,000"
-    return Report(title, ["work", "seconds", "floor"], rows, judge(medians), medians, {"postgres": version})
+def measure(options: Options) -> Report:
+    """First load, nothing changed, half of the rows changed; each in turn by hand, by Vitrina and by the peers."""
+    films = SCALES[options.scale]
+    with Ground.prepared(films, RATINGS) as ground:
+        found, skipped = peers.found(options, lambda python: _peers(python, ground))
+        contest = Contest(ground, ground.db, SELECT, _works(ground), [_floor(ground), _vitrina(ground), *found])
+        title = f"{films:,} films on the same server, batches of {BATCH:,}"
+        report = contest.report(title, options.times, peers.pinned(found), skipped)
+    again = report.medians["vitrina nothing changed"] / report.medians["vitrina first load"]
+    return replace(report, targets=[*report.targets, Target.at_most("nothing changed / first load", again, 0.5)])
 
 
-def judge(medians: Measured) -> list[Target]:
-    """The targets, as ratios within this run wherever they are about speed."""
-    at_most = Target.at_most
+def _works(ground: Ground) -> list[Work]:
+    vacuum, change = partial(ground.execute, VACUUM), partial(ground.execute, CHANGE_HALF, VACUUM)
     return [
-        at_most("first load / one INSERT … ON CONFLICT", medians["load"] / medians["load_floor"], 1.0),
-        at_most("unchanged re-run / first load", medians["unchanged"] / medians["load"], 0.5),
-        at_most("unchanged re-run / one MERGE", medians["unchanged"] / medians["unchanged_floor"], 1.0),
-        at_most("half changed / one MERGE", medians["half_changed"] / medians["half_changed_floor"], 2.0),
-        at_most("slowest batch of a load, ms", medians["batch_max_ms"], 300.0),
-        at_most("runner memory, MB", medians["memory_mb"], 150.0),
+        Work("first load", vacuum, floor="one INSERT … ON CONFLICT", most=1.0, ahead={"dlt": 4.0}),
+        Work("nothing changed", floor="one MERGE", most=1.0, ahead={"dlt": 10.0}),
+        Work("half changed", change, floor="one MERGE", most=2.0, ahead={"dlt": 4.0}),
     ]
 
 
-@dataclass(frozen=True)
-class Films:
-    """A server of its own with the films in it."""
-
-    db: Connection
-    warehouse: bootstrap.Warehouse
-    settings: Settings
-    pipeline: Pipeline
-
-    @classmethod
-    @contextmanager
-    def prepared(cls, scale: str) -> Iterator["Films"]:
-        """Start, generate once, hand out, stop."""
-        settings = Settings(home=HOME / scale, database_url=None)
-        warehouse = bootstrap.open_warehouse(settings)
-        try:
-            with psycopg.connect(warehouse.owner) as conn:
-                load_cinema(conn, films=SCALES[scale], ratings=SCALES[scale] // 10)
-            bootstrap.set_up(warehouse, settings)
-            with connect(warehouse.owner, "bench") as db:
-                yield cls(db, warehouse, settings, _pipeline())
-        finally:
-            if warehouse.embedded:
-                warehouse.embedded.stop()
-
-    def round(self) -> Measured:
-        """Each work once, Vitrina and the floor in turn; every result is checked against the query."""
-        self._fresh()
-        measured = {"load_floor": self._by_hand(INSERT)} | self._vitrina("load")
-        measured |= {"unchanged_floor": self._by_hand(MERGE)} | self._vitrina("unchanged")
-        self._execute(CHANGE_HALF)
-        self._execute("VACUUM ANALYZE content.film_work")
-        return measured | {"half_changed_floor": self._by_hand(MERGE)} | self._vitrina("half_changed")
-
-    def server_version(self) -> str:
-        """Of Postgres."""
-        return self.db.info.parameter_status("server_version") or "?"
-
-    def _fresh(self) -> None:
-        self._execute("DELETE FROM etl.etl_pipelines")
-        self._execute("DROP TABLE IF EXISTS analytics.by_vitrina, analytics.by_hand")
-        self._execute(f"CREATE TABLE analytics.by_hand AS {SELECT} LIMIT 0")
-        self._execute("ALTER TABLE analytics.by_hand ADD PRIMARY KEY (film_id)")
-        self._execute("VACUUM ANALYZE content.film_work")
-        PipelineRepo(self.db).add(self.pipeline)
-
-    def _by_hand(self, statement: str) -> float:
-        self._execute("CHECKPOINT")
-        started = time.perf_counter()
-        self._execute(statement)
-        return time.perf_counter() - started
-
-    def _vitrina(self, name: str) -> Measured:
-        """A runner process of its own; start-up is not counted, since the run's own times are taken."""
-        self._execute("CHECKPOINT")
-        command = [sys.executable, "-m", "vitrina", "runner", "--once", "--pipeline", self.pipeline.name]
-        environment = {
-            "VITRINA_HOME": str(self.settings.home),
-            "PATH": "/usr/bin:/bin:/usr/sbin",
-            "VITRINA_LOG_FORMAT": "json",
-        }
-        subprocess.run(command, env=environment, check=True, capture_output=True)
-        run = RunRepo(self.db).recent(self.pipeline.id, 1)[0]
-        self._check()
-        measured = {name: (run["finished_at"] - run["started_at"]).total_seconds()}
-        if name == "load":
-            measured["batch_max_ms"] = self._slowest_batch(run["id"])
-        return measured | {"memory_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024}
-
-    def _slowest_batch(self, run_id: int) -> float:
-        row = self.db.execute(
-            "SELECT max((fields ->> 'ms')::float) AS ms FROM etl.etl_run_events WHERE run_id = %s AND event = 'loaded'",
-            [run_id],
-        ).fetchone()
-        assert row is not None
-        return float(row["ms"])
-
-    def _check(self) -> None:
-        connections = bootstrap.connections(self.warehouse, self.settings)
-        with connections.resolve_reader("warehouse") as reader:
-            assert count_differences(reader, resolve(self.pipeline)) == 0, "the mart differs from its query"
-
-    def _execute(self, statement: str) -> None:
-        self.db.execute(statement.encode())
+def _floor(ground: Ground) -> ByHand:
+    merge = partial(ground.execute, MERGE)
+    works = {"first load": partial(ground.execute, INSERT), "nothing changed": merge, "half changed": merge}
+    return ByHand(ground, COLUMNS, EMPTY, works)
 
 
-def _pipeline() -> Pipeline:
-    return Pipeline(
-        name="by_vitrina", source_query=SELECT, target_table="analytics.by_vitrina", key=("film_id",), batch_size=10_000
-    )
+def _vitrina(ground: Ground) -> ByVitrina:
+    name, target = "by_vitrina", "analytics.by_vitrina"
+    pipeline = Pipeline(name=name, source_query=SELECT, target_table=target, key=("film_id",), batch_size=BATCH)
+    return ByVitrina(ground, COLUMNS, pipeline)
+
+
+def _peers(python: Path, ground: Ground) -> list[Way]:
+    return [ByDlt(python, ground, TABLE, STORED), ByScript(python, ground, SELECT, COLUMNS, EMPTY)]

@@ -7,27 +7,23 @@ change's way are told by one clock: that of the server, when it writes the commi
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from bench.changes import cpu_seconds
-from bench.films import HOME
+from bench import ground
+from bench.ground import Ground
+from bench.processes import cpu_seconds
 from vitrina import bootstrap
 from vitrina.adapters.captures.installation import install
-from vitrina.checks import count_differences
-from vitrina.domain.pipeline import Pipeline, resolve
+from vitrina.domain.pipeline import Pipeline
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.settings import Settings
 
-DEADLINE = 600.0
 SERVER = {
     "track_commit_timestamp": "on",
     "shared_preload_libraries": "pg_stat_statements",
@@ -55,19 +51,16 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Followed:
+class Followed(Ground):
     """The warehouse, and the runner that captures and follows."""
 
-    db: Connection
-    warehouse: bootstrap.Warehouse
-    settings: Settings
-    runner: "subprocess.Popen[bytes]"
+    follower: "subprocess.Popen[bytes]"
 
     @classmethod
     @contextmanager
-    def prepared(cls, scale: str, fill: Callable[[Connection], None], tables: Sequence[str]) -> Iterator["Followed"]:
+    def started(cls, name: str, fill: Callable[[Connection], None], tables: Sequence[str]) -> Iterator["Followed"]:
         """A new server, filled, with these tables captured; gone afterwards."""
-        settings = Settings(home=HOME / f"live-{scale}", database_url=None)
+        settings = Settings(home=ground.HOME / name, database_url=None)
         bootstrap.embedded_server(settings).purge()
         with ExitStack() as stack:
             server = EmbeddedPostgres(settings.home / "postgres", settings=SERVER)
@@ -79,7 +72,8 @@ class Followed:
             fill(db)
             bootstrap.set_up(warehouse, settings)
             install(db, db, "warehouse", "wal", tables, "vitrina_capture")
-            yield cls(db, warehouse, settings, stack.enter_context(_runner(settings)))
+            follower = stack.enter_context(Ground(db, warehouse, settings).runner())
+            yield cls(db, warehouse, settings, follower)
 
     # ── pipelines ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -91,11 +85,7 @@ class Followed:
         self.execute(f"VACUUM ANALYZE {pipeline.target_table}")
         self.execute("CHECKPOINT")
         yield
-        connections = bootstrap.connections(self.warehouse, self.settings)
-        with connections.resolve_reader("warehouse") as reader:
-            different = count_differences(reader, resolve(pipeline))
-        if different:
-            raise SystemExit(f"{pipeline.target_table} differs from its query in {different:,} rows")
+        self.check(pipeline)
         self.wait_until(IS_GONE, [pipeline.id])
 
     def settle(self, pipeline: Pipeline, relation: str) -> None:
@@ -119,55 +109,24 @@ class Followed:
             assert self.warehouse.embedded is not None
             options = ["-n", "-M", "prepared", "-c", str(clients), "-R", str(rate), "-T", str(seconds)]
             given = ["-D", "i=0", "-D", f"clients={clients}", "-f", file.name, self.warehouse.owner]
-            before, started = cpu_seconds(self.runner), time.monotonic()
+            before, started = cpu_seconds(self.follower.pid), time.monotonic()
             command = [self.warehouse.embedded.program("pgbench"), *options, *given]
             done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(f"the load generator failed: {done.stderr[-2000:]}")
         took = time.monotonic() - started
-        return Load(took, (cpu_seconds(self.runner) - before) / took, os.getloadavg()[0])
+        return Load(took, (cpu_seconds(self.follower.pid) - before) / took, os.getloadavg()[0])
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def execute(self, statement: str) -> None:
-        """One statement, in a transaction of its own."""
-        self.db.execute(statement.encode())
-
-    def value(self, query: str) -> Any:
-        """The one value of a query."""
-        row = self.db.execute(query.encode()).fetchone()
-        assert row is not None
-        return next(iter(row.values()))
+    def since_commit(self, source: str, which: str, end: str) -> float:
+        """From the commit of a source's rows to the last commit of the mart's, in seconds."""
+        start = f"SELECT max(pg_xact_commit_timestamp(xmin)) FROM {source} WHERE {which}"
+        return float(self.value(f"SELECT extract(epoch FROM ({end}) - ({start}))"))
 
     def values(self, query: str) -> list[float]:
         """The first column of a query, as numbers."""
         return [float(next(iter(row.values()))) for row in self.db.execute(query.encode())]
-
-    def wait_until(self, query: str, params: Sequence[object]) -> None:
-        """Until a query says yes; a failed pipeline or a lost runner ends it at once."""
-        deadline = time.monotonic() + DEADLINE
-        while True:
-            row = self.db.execute(query.encode(), params).fetchone()
-            if row and row["yes"]:
-                return
-            failed = self.db.execute("SELECT error FROM etl.etl_runs WHERE status = 'FAILED'").fetchone()
-            if failed or self.runner.poll() is not None or time.monotonic() > deadline:
-                why = failed["error"] if failed else f"see {self.settings.home / 'runner.log'}"
-                raise SystemExit(f"the live mart does not get there: {why}")
-            time.sleep(0.05)
-
-
-@contextmanager
-def _runner(settings: Settings) -> Iterator["subprocess.Popen[bytes]"]:
-    """`vitrina runner`, for as long as it takes."""
-    given = {"VITRINA_HOME": str(settings.home), "PATH": os.environ["PATH"], "VITRINA_LOG_FORMAT": "json"}
-    with (Path(settings.home) / "runner.log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "vitrina", "runner"], env=given, stdout=log, stderr=log)
-        try:
-            yield process
-        finally:
-            process.terminate()
-            process.wait()
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

@@ -6,9 +6,8 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -17,10 +16,14 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from bench.report import Skipped, out
+from bench import processes
+from bench.contest import Way
+from bench.ground import HOME, Took
+from bench.report import Options, Skipped, out, warn
 
 HERE = Path(__file__).parent
 PINNED = HERE / "peers.txt"
+PACKAGES = {"dlt": "dlt", "executemany": "psycopg"}
 DATABASE = "pgsync"
 INSTALL = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "-r", str(PINNED)]
 
@@ -39,15 +42,34 @@ def environment(home: Path) -> Path:
     return python
 
 
-def run(python: Path, script: str, *arguments: str, variables: Mapping[str, str] | None = None) -> float:
-    """Run a peer to its end; the seconds it measured, or 0."""
+def found(options: Options, make: Callable[[Path], list[Way]]) -> tuple[list[Way], list[str]]:
+    """The peers of a work, made with their Python; or why there are none."""
+    if not options.peers:
+        return [], []
+    try:
+        return make(environment(HOME)), []
+    except Skipped as reason:
+        warn(str(reason))
+        return [], [str(reason)]
+
+
+def pinned(ways: Sequence[Way]) -> dict[str, str]:
+    """The versions of these peers."""
+    return versions(*(PACKAGES[way.name] for way in ways))
+
+
+def versions(*names: str) -> dict[str, str]:
+    """Of packages in the peers' environment."""
+    listed = dict(line.split("==") for line in PINNED.read_text().splitlines() if "==" in line)
+    return {f"peer {name}": listed[name] for name in names}
+
+
+def run(python: Path, script: str, *arguments: str, variables: Mapping[str, str] | None = None) -> Took:
+    """Run a peer to its end; the seconds it measured, or 0, and the most memory it had."""
     given = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"} | dict(variables or {})
-    command = [str(python), str(HERE / script), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=given, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{script} {arguments[0]} failed:\n{done.stderr[-3000:]}")
-    last = done.stdout.strip().splitlines()[-1:] or [""]
-    return float(json.loads(last[0])["seconds"]) if last[0].startswith("{") else 0.0
+    done = processes.run([python, HERE / script, *arguments], given).check(f"{script} {arguments[0]}")
+    last = done.output.strip().splitlines()[-1:] or [""]
+    return Took(float(json.loads(last[0])["seconds"]) if last[0].startswith("{") else 0.0, done.memory_mb)
 
 
 class PgSync:
@@ -59,7 +81,7 @@ class PgSync:
         self.version = version
         self.database = str(conninfo_to_dict(conninfo)["dbname"])
         self.variables = {
-            "PG_URL": _url(conninfo),
+            "PG_URL": address(conninfo),
             "ELASTICSEARCH_URL": url,
             "ELASTICSEARCH_TIMEOUT": "60",
             "REDIS_URL": redis,
@@ -82,7 +104,8 @@ class PgSync:
         self._do("teardown")
 
     def _do(self, action: str) -> float:
-        return run(self.python, "peer_pgsync.py", action, str(self.schema), self.version, variables=self.variables)
+        given = (action, str(self.schema), self.version)
+        return run(self.python, "peer_pgsync.py", *given, variables=self.variables).seconds
 
 
 def own_database(conninfo: str) -> str:
@@ -118,7 +141,8 @@ def redis(directory: Path) -> Iterator[str]:
             server.terminate()
 
 
-def _url(conninfo: str) -> str:
-    """A conninfo as SQLAlchemy takes it."""
+def address(conninfo: str, server: str = "") -> str:
+    """A conninfo as SQLAlchemy takes it; some want a server and a password named, and neither is used."""
     parts = conninfo_to_dict(conninfo)
-    return f"postgresql://{parts['user']}@/{parts['dbname']}?host={quote(str(parts['host']))}&port={parts['port']}"
+    user = f"{parts['user']}:none@{server}" if server else f"{parts['user']}@"
+    return f"postgresql://{user}/{parts['dbname']}?host={quote(str(parts['host']))}&port={parts['port']}"

@@ -127,7 +127,7 @@ class HelpersBulk:
         return self.again()
 
     def again(self) -> float:
-        return run(self.python, "peer_bulk.py", self.warehouse.owner, self.search.url, self.index, SELECT)
+        return run(self.python, "peer_bulk.py", self.warehouse.owner, self.search.url, self.index, SELECT).seconds
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """A real Postgres under every test that touches SQL: migrated once, then cloned per test."""
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -22,10 +23,11 @@ from tests.support import (
     make_templates,
     start_or_skip,
 )
+from vitrina.demo.search import INDEXES
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.log import configure_logging
 
-pytest.register_assert_rewrite("tests.sinks", "tests.faults.children", "tests.faults.driver")
+pytest.register_assert_rewrite("tests.sinks", "tests.faults.oracle")
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
 
 
@@ -82,6 +84,16 @@ def elastic() -> str:
     server = elastic_server()
     start_or_skip(server)
     return server.url
+
+
+@pytest.fixture
+def demo_indexes(elastic: str) -> Iterator[str]:
+    """The shared Elasticsearch, for one demo at a time: the names of its indexes are always the same."""
+    with open(Path(os.environ[ELASTIC]).with_name("demo.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield elastic
+        for name in INDEXES:
+            delete_indexes(elastic, name)
 
 
 @pytest.fixture

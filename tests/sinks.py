@@ -1,13 +1,20 @@
-"""The two kinds of marts behind one face, for the tests that every writer must pass."""
+"""The kinds of marts behind one face, for the tests that every writer must pass."""
 
 import json
+import sqlite3
+import zipfile
+from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
+
+from hatchling.builders.wheel import WheelBuilder
 
 from tests.elastic import Search
 from tests.support import Lab
 from vitrina.domain.pipeline import Pipeline
 
+EXAMPLE = Path(__file__).parents[1] / "examples" / "sqlite-writer"
 Rows = dict[str, dict[str, Any]]
 AT_BATCH = """
     CREATE FUNCTION content.at_batch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
@@ -78,6 +85,42 @@ class IndexSink:
         http.put(f"/{name}/_doc/{changed}", json=document).raise_for_status()
         http.delete(f"/{name}/_doc/{deleted}").raise_for_status()
         http.put(f"/{name}/_doc/{added['id']}", json=added).raise_for_status()
+
+
+@dataclass
+class SqliteSink:
+    """A SQLite file, by the plug-in of docs/extending.md."""
+
+    lab: Lab
+    folder: Path
+    target: str = "sqlite:mart"
+
+    def rows(self, key: list[str]) -> Rows:
+        if not self.db.execute("SELECT served FROM vitrina_mart WHERE served IS NOT NULL").fetchall():
+            return {}
+        documents = self.db.execute(f'SELECT id, document FROM "{self.served}"').fetchall()
+        return {id_: json.loads(text, parse_float=str) for id_, text in documents}
+
+    def damage(self, changed: str, deleted: str, added: dict[str, Any]) -> None:
+        with closing(self.db) as db, db:
+            new = "json_set(document, '$.title', 'damaged')"
+            db.execute(f'UPDATE "{self.served}" SET document = {new} WHERE id = ?', [changed])
+            db.execute(f'DELETE FROM "{self.served}" WHERE id = ?', [deleted])
+            db.execute(f'INSERT INTO "{self.served}" VALUES (?, 1, ?)', [str(added["id"]), json.dumps(added)])
+
+    @property
+    def db(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.folder / "mart.sqlite")
+
+    @property
+    def served(self) -> str:
+        return str(self.db.execute("SELECT served FROM vitrina_mart").fetchone()[0])
+
+
+def install_example(folder: Path) -> None:
+    """The plug-in's own wheel, unpacked as pip does: what is on `sys.path` there is installed."""
+    (wheel,) = WheelBuilder(str(EXAMPLE)).build(directory=str(folder))
+    zipfile.ZipFile(wheel).extractall(folder)
 
 
 def as_rows(lab: Lab, select: str, key: list[str]) -> Rows:

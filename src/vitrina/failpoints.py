@@ -10,6 +10,12 @@ from itertools import count
 from threading import get_ident
 
 ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+PLACES = (
+    *("claimed", "before checkpoint", "after checkpoint", "before end"),
+    *("before comparison", "live slice"),
+    *("index created", "before shadow", "before bulk", "after bulk", "before confirm", "before swap", "after swap"),
+    *("before append", "in append", "after append", "after ack"),
+)
 
 
 def _parse(text: str) -> dict[str, tuple[signal.Signals, int]]:
@@ -17,6 +23,8 @@ def _parse(text: str) -> dict[str, tuple[signal.Signals, int]]:
     for item in filter(None, text.split(",")):
         name, _, action = item.partition("=")
         kind, _, nth = action.partition(":")
+        if name.strip() not in PLACES:
+            raise ValueError(f"there is no failpoint {name!r}; there are: {', '.join(PLACES)}")
         points[name.strip()] = (ACTIONS[kind], int(nth or 1))
     return points
 
@@ -31,12 +39,17 @@ def arm(text: str) -> None:
     _visits.update({name: count(1) for name in POINTS})
 
 
+def disarm() -> None:
+    """All of them."""
+    POINTS.clear()
+
+
 arm(os.environ.get("VITRINA_FAILPOINTS", ""))
 
 
 def reach(name: str) -> None:
     """This place is reached."""
-    if name in POINTS:
-        action, nth = POINTS[name]
+    if POINTS and (point := POINTS.get(name)):
+        action, nth = point
         if next(_visits[name]) == nth:
             signal.pthread_kill(get_ident(), action)  # sent to the process, this thread might get a little further

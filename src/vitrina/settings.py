@@ -55,6 +55,7 @@ class Settings(BaseSettings):
     allowed_source_schemas: Names = ["content", "ugc"]
     allowed_target_tables: Names = ["analytics.*"]
     allowed_es_indexes: Names = []
+    allowed_other_targets: Names = []  # of writers that plug-ins bring, with their prefix: sqlite:*
     allowed_functions: Names = []  # schema.name: functions that a query may call though the guard would refuse them
     search_path: Names = ["public"]  # where a query finds functions and operators of extensions
     transform_modules: Names = []
@@ -72,18 +73,31 @@ class Settings(BaseSettings):
     es_senders: int = Field(default=2, ge=1, le=16)  # connections that send documents at once
     es_grace_seconds: float = Field(default=600, ge=0)  # how long an index is kept after another took its place
     event_days: float = Field(default=14, gt=0)
+    run_days: float = Field(default=90, gt=0)
+    audit_days: float = Field(default=365, ge=30)
+    version_days: float = Field(default=365, ge=30)
     change_log_max_rows: int = Field(default=5_000_000, ge=1)
 
     # The mass-delete guard: more deletes than this share of the mart, and more than this many, need a word.
     max_delete_share: float = Field(default=0.5, gt=0, le=1)
     max_delete_rows: int = Field(default=100, ge=0)
 
+    # What the outside is told: metrics to be scraped, alerts by webhook.
+    metrics_token: SecretStr | None = None
+    runner_metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    runner_metrics_host: str = "127.0.0.1"
+    public_url: str | None = None  # where people find the console
+    webhook_url: SecretStr | None = None
+    webhook_secret: SecretStr | None = None
+    webhook_attempts: int = Field(default=20, ge=1, le=1000)
+    webhook_backoff_seconds: float = Field(default=5, gt=0)  # doubled each time, up to ten minutes
+
     log_format: str = Field(default="auto", pattern="^(auto|console|json)$")
 
     @property
     def whitelist(self) -> Whitelist:
         """Where pipelines may write."""
-        return Whitelist(self.allowed_target_tables, self.allowed_es_indexes)
+        return Whitelist(self.allowed_target_tables, self.allowed_es_indexes, self.allowed_other_targets)
 
     @property
     def mart_schemas(self) -> list[str]:

@@ -26,7 +26,7 @@ def shared() -> Iterator[Api]:
 @pytest.fixture
 def api(shared: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Api:
     """The same, with no pipelines and no marts, and the environment that leads a client there."""
-    _sweep(shared.lab)
+    sweep(shared.lab)
     monkeypatch.setenv("VITRINA_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("VITRINA_URL", shared.url)
     monkeypatch.setenv("VITRINA_TOKEN", shared.tokens["admin"])
@@ -58,7 +58,7 @@ def stack(home: Path) -> Cli:
     return Cli(home, CLEAN | short | {"VITRINA_HOME": str(home / "home")})
 
 
-def _sweep(lab: Lab) -> None:
+def sweep(lab: Lab) -> None:
     """The runner is at work meanwhile: a deadlock with it is no failure."""
     for _ in range(5):
         with suppress(DeadlockDetected):

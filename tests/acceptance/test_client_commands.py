@@ -233,7 +233,7 @@ def test_looking_as_text_and_as_json(api: Api) -> None:
 
 
 def test_lists_are_read_page_by_page(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vitrina.client.PAGE", 2)
+    monkeypatch.setattr("vitrina.client.client.PAGE", 2)
     for number in range(5):
         api.create(f"films_{number}")
     assert len(vitrina("list", "-o", "json").json) == 5

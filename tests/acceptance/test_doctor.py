@@ -37,7 +37,7 @@ def test_all_is_well(own_server: Api) -> None:
 
 def test_nothing_is_running_is_no_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("VITRINA_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("vitrina.client.DEFAULT_URL", "http://127.0.0.1:9")
+    monkeypatch.setattr("vitrina.client.finding.DEFAULT_URL", "http://127.0.0.1:9")
     found = levels()
     assert (found["Postgres"], found["API"]) == ("warn", "warn")
     assert not (tmp_path / "home").exists()
@@ -84,7 +84,7 @@ def test_wrong_settings_are_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     """A machine with nothing on it."""
     monkeypatch.setenv("VITRINA_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("vitrina.client.DEFAULT_URL", "http://127.0.0.1:9")
+    monkeypatch.setattr("vitrina.client.finding.DEFAULT_URL", "http://127.0.0.1:9")
     return monkeypatch
 
 

@@ -15,7 +15,6 @@ from tests.acceptance.client import FILMS, Folder, vitrina
 from tests.acceptance.processes import Cli, free_port
 from tests.contract.server import Api, running, serve
 from tests.support import Lab, delete_indexes
-from vitrina.demo.search import INDEXES
 from vitrina.files import demo_pipelines, dump_pipeline
 
 SMALL = ("demo", "--films", "30", "--ratings", "200")
@@ -30,12 +29,10 @@ def lines_of(said: str, *beginnings: str) -> list[str]:
 
 
 @pytest.fixture
-def named(stack: Cli, elastic: str) -> Iterator[Cli]:
+def named(stack: Cli, demo_indexes: str) -> Cli:
     """A stack whose Elasticsearch is one that runs already."""
-    stack.environment["ELASTICSEARCH_URL"] = elastic
-    yield stack
-    for name in INDEXES:
-        delete_indexes(elastic, name)
+    stack.environment["ELASTICSEARCH_URL"] = demo_indexes
+    return stack
 
 
 def test_the_demo_fills_two_indexes_searches_one_and_rewrites_nothing(named: Cli, elastic: str) -> None:

@@ -115,10 +115,10 @@ def wait(look: Callable[[], Any], is_it: Callable[[Any], bool], seconds: float =
 
 
 @contextmanager
-def serve(lab: Lab) -> Iterator[Api]:
-    """The app as the API's role."""
+def serve(lab: Lab, url: str | None = None) -> Iterator[Api]:
+    """The app as the API's role, or by another way to the meta-store."""
     load_transforms([])
-    plane = ControlPlane(make_conninfo(lab.conninfo, user="vitrina_api"), lab.connections, patience=2)
+    plane = ControlPlane(url or make_conninfo(lab.conninfo, user="vitrina_api"), lab.connections, patience=2)
     tokens = {role: TokenRepo(lab.db).create(role, role) for role in ROLES}
     app = create_app(plane)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))

@@ -18,6 +18,7 @@ ROUTES = {
     ("GET", "/livez"): ANYBODY,
     ("GET", "/readyz"): ANYBODY,
     ("GET", "/health"): ANYBODY,
+    ("GET", "/metrics"): VIEWER,
     ("GET", "/docs"): ANYBODY,
     ("GET", "/openapi.json"): ANYBODY,
     ("GET", "/static"): ANYBODY,

@@ -65,7 +65,7 @@ def test_a_run_without_elasticsearch_fails_in_a_sentence_and_no_other_run_does(a
         ({"mapping": {"title": {}}}, "mapping", "mapping of title has no type"),
         ({"mapping": {"title": {"type": 5}}}, "mapping", "mapping of title has no type"),
         ({"key": ["nothing"]}, "target_table", "nothing"),
-        ({"key": []}, "configuration", "an index needs a key"),
+        ({"key": []}, "configuration", "needs a key"),
         ({"publish": "atomic"}, "configuration", "publish: atomic is for tables"),
         ({"source_query": 'SELECT id AS film_id, title AS "a.b" FROM content.film_work'}, "target_table", "'a.b'"),
         ({"target_table": "analytics.films", "adopt": True}, "configuration", "adopt is for an index"),

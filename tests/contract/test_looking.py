@@ -53,6 +53,19 @@ def test_a_running_run_is_not_waited_for_unless_asked(api: Api) -> None:
     assert events(api, run, params={"follow": "false"})[-1]["data"]["status"] == "RUNNING"
 
 
+@pytest.mark.parametrize(("gone", "status"), [("etl_runs", "SUCCESS"), ("etl_pipelines", "FAILED")])
+def test_a_run_that_is_gone_was_added_to_its_hour_or_deleted_with_its_pipeline(
+    api: Api, gone: str, status: str
+) -> None:
+    made = api.create()
+    run = api.lab.value(
+        "INSERT INTO etl.etl_runs (pipeline_id, config_version, runner) VALUES (%s, 1, 'r') RETURNING id", made["id"]
+    )
+    with api.clients["viewer"].stream("GET", f"/api/v1/runs/{run}/events") as response:
+        api.lab.sql(f"DELETE FROM etl.{gone}")
+        assert f'"status": "{status}"' in response.read().decode()
+
+
 def test_a_run_is_followed_while_it_runs(api: Api) -> None:
     made = api.create()
     run = api.lab.value(

@@ -257,7 +257,8 @@ def test_a_locked_field_with_its_own_value_is_no_edit(running: Api) -> None:
     assert running.patch("busy", {"mode": "full", "source_query": FILMS}).status_code == 200
 
 
-def test_no_delete_while_it_runs(running: Api) -> None:
+@pytest.mark.scenario(20)
+def test_a_pipeline_is_not_deleted_while_it_runs(running: Api) -> None:
     refused = running.ask("DELETE", "/pipelines/busy")
     assert (refused.status_code, "pause it" in refused.json()["remedy"]) == (409, True)
 

@@ -35,6 +35,7 @@ def test_run_is_idempotent(api: Api) -> None:
     assert [row[1] for row in api.audit()] == ["create", "run"]
 
 
+@pytest.mark.scenario(22)
 def test_run_twice_at_once_is_one_run(api: Api) -> None:
     api.create()
     answers: list[bool] = []

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.elastic import Search
-from tests.sinks import assert_tidy
+from tests.faults.oracle import Oracle
 from tests.support import Lab, wait_for
 from vitrina import failpoints
 from vitrina.adapters.connections import Connections
@@ -42,6 +42,8 @@ class Nursery:
         self.lab.sql("CREATE TABLE content.items (id int PRIMARY KEY, title text, at timestamptz DEFAULT now())")
         self.lab.sql("INSERT INTO content.items SELECT n, 'item ' || n FROM generate_series(1, 60) n")
         self.lab.sql("GRANT SELECT ON content.items TO vitrina_reader")
+        self.oracle = Oracle(self.lab, self.search)
+        self.oracle.watch()
 
     def add(self, name: str, **config: Any) -> Pipeline:
         """A pipeline of six batches."""
@@ -84,16 +86,8 @@ class Nursery:
         self.lab.sql("DELETE FROM content.items WHERE id IN (SELECT id FROM content.items ORDER BY md5(title) LIMIT 5)")
 
     def assert_all_well(self, pipeline: Pipeline) -> None:
-        """The oracle: equal by id and content, nothing in flight, held, or left behind."""
-        assert (self.lab.last_run(pipeline)["error"], self.lab.status(pipeline)) == (None, "IDLE")
-        wanted = self.search.wanted(pipeline, "id")
-        found = self.search.documents(pipeline.name)
-        if pipeline.mode == "incremental":  # which cannot see deletes
-            found = {id_: document for id_, document in found.items() if id_ in wanted}
-        assert found == wanted
-        assert_tidy(self.lab)
-        assert self.lab.value("SELECT count(*) FROM etl.etl_runs WHERE status = 'RUNNING'") == 0
-        assert self.lab.value("SELECT count(*) FROM etl.etl_leases WHERE owner IS NOT NULL") == 0
+        """Ask the oracle."""
+        self.oracle.assert_all_well(pipeline)
 
     def end(self) -> None:
         """Kill what is left."""

@@ -76,8 +76,8 @@ def writing(captured: Captured) -> Iterator[None]:
             thread.join()
 
 
-def victim(captured: Captured, point: str, nth: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.faults.capture_victim", captured.lab.conninfo, point, str(nth)]
+def victim(captured: Captured, points: str = "") -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.faults.capture_victim", captured.lab.conninfo, points]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -99,10 +99,10 @@ def test_killed_at_every_point_and_the_server_crashed(server: EmbeddedPostgres, 
         with writing(captured):
             for round_ in range(max(1, ROUNDS // 10)):
                 for point in POINTS:
-                    process = victim(captured, point, random.randint(1, 4))
+                    process = victim(captured, f"{point}=kill:{random.randint(1, 4)}")
                     assert process.wait(60) == -signal.SIGKILL
                     captured.lab.sql("UPDATE etl.etl_captures SET expires_at = now() WHERE owner IS NOT NULL")
-                process = victim(captured, "after ack", 1_000_000)
+                process = victim(captured)
                 grown = captured.capture.last_id
                 wait_for(lambda: captured.capture.last_id > grown, 30)  # noqa: B023
                 server.restart(mode="immediate")
@@ -118,7 +118,7 @@ def test_stopped_past_its_lease_another_goes_on_and_the_zombie_stores_nothing(ki
         captured.install()
         captured.follow()
         for _ in range(max(1, ROUNDS // 20)):
-            process = victim(captured, "after ack", 1_000_000)
+            process = victim(captured)
             try:
                 with writing(captured):
                     grown = captured.capture.last_id
@@ -145,7 +145,7 @@ def test_a_transaction_of_many_chunks_is_whole_or_not_there(kind: str) -> None:
     with capturing(kind) as captured:
         captured.install()
         captured.follow()
-        process = victim(captured, "before append", 2)  # in the middle of it
+        process = victim(captured, "before append=kill:2")  # in the middle of it
         captured.run(f"INSERT INTO content.keyed SELECT i, repeat('x', 20) FROM generate_series(1, {rows}) i")
         assert process.wait(60) == -signal.SIGKILL
         captured.lab.sql("UPDATE etl.etl_captures SET expires_at = now()")

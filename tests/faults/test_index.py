@@ -56,7 +56,10 @@ def test_a_first_load_killed_anywhere_is_gone_on_with(nursery: Nursery, point: s
 
 
 @pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
-def test_a_run_of_changes_killed_anywhere_is_gone_on_with(nursery: Nursery, mode: dict[str, Any]) -> None:
+@pytest.mark.scenario(2)
+def test_changes_killed_anywhere_also_between_bulk_and_checkpoint_are_there_once(
+    nursery: Nursery, mode: dict[str, Any]
+) -> None:
     pipeline = nursery.add("changes", **mode)
     nursery.lab.run(pipeline)
     for point in SENDING:
@@ -104,6 +107,7 @@ def test_a_rebuild_killed_anywhere_leaves_the_old_index_served_or_the_new_one(nu
 
 
 @pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
+@pytest.mark.scenario(4)
 def test_a_runner_stopped_in_the_middle_of_a_bulk_writes_nothing_when_it_goes_on(
     nursery: Nursery, mode: dict[str, Any]
 ) -> None:

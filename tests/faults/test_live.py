@@ -16,6 +16,7 @@ import pytest
 from tests.elastic import Search, open_search
 from tests.faults.children import FORKS, Nursery
 from tests.faults.driver import ROUNDS
+from tests.faults.oracle import Oracle
 from tests.integration.test_live import CARD
 from tests.living import Living, living
 from tests.support import Lab, wait_for
@@ -47,6 +48,8 @@ class Followers(Nursery):
     def __init__(self, live: Living) -> None:
         self.live, self.lab, self.children = live, live.lab, []
         self.pipeline = live.add(CARD, batch_size=4)
+        self.oracle = Oracle(self.lab)
+        self.oracle.watch()
 
     def change(self) -> None:
         """A little of everything, in the log."""
@@ -62,9 +65,7 @@ class Followers(Nursery):
     def assert_equal_in_the_end(self) -> None:
         """After one more follow, with nothing left behind."""
         self.live.follow(self.pipeline)
-        self.live.assert_equal(self.pipeline)
-        assert self.lab.value("SELECT count(*) FROM etl.etl_runs WHERE status = 'RUNNING'") == 0
-        assert self.lab.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'etl_stage'") == []
+        self.oracle.assert_all_well(self.pipeline)
 
 
 @pytest.fixture

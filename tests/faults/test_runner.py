@@ -5,6 +5,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from vitrina.meta.db import connect
 from vitrina.meta.repos.pipelines import PipelineRepo
 
 pytestmark = pytest.mark.faults
+SLACK = 5.0
 
 KILLER = """
 import os
@@ -25,6 +27,15 @@ from vitrina import transform
 @transform("kill_the_runner")
 def kill(rows):
     os.kill(os.getpid(), 9)
+"""
+
+
+SAME = """
+from vitrina import transform
+
+@transform("same")
+def same(rows):
+    return rows
 """
 
 
@@ -63,6 +74,24 @@ def test_a_runner_killed_at_any_moment_is_followed_by_another(driver: Driver) ->
         assert driver.stop(last) == 0
 
 
+@pytest.mark.scenario(1)
+def test_killed_between_the_write_to_the_mart_and_its_commit_neither_is_visible(driver: Driver) -> None:
+    pipeline = driver.add()
+    driver.lab.request(pipeline)
+    driver.environment = {"VITRINA_FAILPOINTS": "before checkpoint=kill:6"}
+    assert driver.start("--once").wait(60) == -signal.SIGKILL
+    batches, written = driver.lab.sql("SELECT batches, rows_written FROM etl.etl_runs")[0]
+    assert driver.lab.value("SELECT count(*) FROM analytics.mart") == written == 20 * batches
+    assert 0 < batches < 20
+    driver.environment = {}
+    driver.start()
+    driver.wait(lambda: driver.lab.last_run(pipeline)["attempt"] == 2)
+    driver.wait_for_end(pipeline)
+    driver.assert_all_well(pipeline)
+    assert driver.lab.value("SELECT sum(rows_written) FROM etl.etl_runs") == 400
+
+
+@pytest.mark.scenario(8)
 def test_when_all_runners_are_killed_the_next_ones_go_on(driver: Driver) -> None:
     pipelines = [driver.add(f"m{n}") for n in range(4)]
     for pipeline in pipelines:
@@ -76,9 +105,13 @@ def test_when_all_runners_are_killed_the_next_ones_go_on(driver: Driver) -> None
     driver.wait_for_end(*pipelines)
     driver.assert_all_well(*pipelines)
     assert driver.lab.value("SELECT max(attempt) FROM etl.etl_runs") == 2
+    waited = driver.lab.value("SELECT max(r.started_at) - min(n.started_at) FROM etl.etl_runs r, etl.etl_runners n"
+                              " WHERE r.attempt = 2 AND r.runner = n.name")  # fmt: skip
+    assert waited < timedelta(seconds=LEASE + 0.1 + SLACK), "lease, poll interval, and a busy machine"
 
 
-def test_a_stopped_runner_is_taken_over_and_commits_nothing_when_it_goes_on(driver: Driver) -> None:
+@pytest.mark.scenario(3)
+def test_a_runner_stopped_past_its_lease_is_taken_over_and_commits_nothing_when_it_goes_on(driver: Driver) -> None:
     pipeline, other = driver.add(), driver.add("other")
     driver.lab.request(pipeline)
     zombie = driver.start()
@@ -98,6 +131,7 @@ def test_a_stopped_runner_is_taken_over_and_commits_nothing_when_it_goes_on(driv
     assert driver.stop(zombie) == 0
 
 
+@pytest.mark.scenario(58)
 def test_a_runner_stopped_between_its_fence_and_its_commit_commits_nothing(driver: Driver) -> None:
     pipeline = driver.add()
     hold(driver)
@@ -117,7 +151,8 @@ def test_a_runner_stopped_between_its_fence_and_its_commit_commits_nothing(drive
     assert driver.stop(zombie) == 0
 
 
-def test_sigterm_ends_the_batch_and_hands_the_pipeline_back(driver: Driver) -> None:
+@pytest.mark.scenario(14)
+def test_sigterm_ends_the_batch_releases_the_lease_and_hands_the_pipeline_back(driver: Driver) -> None:
     pipeline = driver.add()
     driver.lab.request(pipeline, allow_deletes=True)
     process = driver.start()
@@ -132,6 +167,7 @@ def test_sigterm_ends_the_batch_and_hands_the_pipeline_back(driver: Driver) -> N
     driver.assert_all_well(pipeline)
 
 
+@pytest.mark.scenario(17)
 def test_a_pause_survives_the_death_of_the_runner(driver: Driver) -> None:
     pipeline = driver.add()
     driver.lab.request(pipeline)
@@ -149,7 +185,8 @@ def test_a_pause_survives_the_death_of_the_runner(driver: Driver) -> None:
     driver.assert_all_well(pipeline)
 
 
-def test_a_pipeline_that_kills_its_runner_ends_failed_and_the_others_run(driver: Driver) -> None:
+@pytest.mark.scenario(9)
+def test_a_pipeline_that_kills_its_runner_three_times_ends_failed_and_the_others_run(driver: Driver) -> None:
     (driver.folder / "killer.py").write_text(KILLER)
     driver.environment = {"VITRINA_TRANSFORM_MODULES": "killer", "PYTHONPATH": str(driver.folder)}
     killer = driver.add("killer", type="PYTHON", python_task="kill_the_runner")
@@ -165,7 +202,8 @@ def test_a_pipeline_that_kills_its_runner_ends_failed_and_the_others_run(driver:
     driver.assert_all_well(other)
 
 
-def test_a_pipeline_deleted_by_hand_is_let_go_and_the_others_go_on(driver: Driver) -> None:
+@pytest.mark.scenario(20)
+def test_a_pipeline_deleted_by_hand_while_it_runs_is_let_go_and_the_others_go_on(driver: Driver) -> None:
     pipeline, other = driver.add(), driver.add("other")
     driver.lab.request(pipeline)
     driver.lab.request(other)
@@ -197,7 +235,8 @@ def test_many_runners_run_every_request_exactly_once(driver: Driver, count: int)
     assert outcome == [("SUCCESS", 1, 20 * rounds)]
 
 
-def test_the_database_may_crash_in_the_middle_of_a_batch() -> None:
+@pytest.mark.scenario(11, 57)
+def test_the_database_restarted_in_the_middle_of_a_batch_loses_nothing_though_its_stages_are_empty() -> None:
     """A server of its own, restarted without a word while a runner writes."""
     home = Path(tempfile.mkdtemp(prefix="vitrina-crash-"))
     home.chmod(0o755)
@@ -216,18 +255,24 @@ def test_the_database_may_crash_in_the_middle_of_a_batch() -> None:
 
 
 def crash(driver: Driver, server: EmbeddedPostgres) -> None:
-    pipeline = driver.add()
-    driver.lab.request(pipeline)
+    """A mart that is being loaded, and one that is there and is converged from a stage."""
+    (driver.folder / "same.py").write_text(SAME)
+    driver.environment = {"VITRINA_TRANSFORM_MODULES": "same", "PYTHONPATH": str(driver.folder)}
+    loaded, staged = driver.add(), driver.add("staged", type="PYTHON", python_task="same")
+    driver.lab.sql("INSERT INTO analytics.staged SELECT id, 'old' FROM content.items")
+    driver.lab.sql("CREATE TRIGGER naps AFTER UPDATE ON analytics.staged EXECUTE FUNCTION content.nap()")
+    driver.lab.request(loaded)
+    driver.lab.request(staged)
     process = driver.start()
     for count in range(3, 3 + 3 * max(1, min(2, ROUNDS)), 3):
-        driver.wait_for_batches(pipeline, count)
+        driver.wait_for_batches(loaded, count)
+        driver.wait_for_batches(staged, count)
+        assert driver.lab.value("SELECT count(*) FROM pg_class WHERE relpersistence = 'u' AND relname LIKE 's\\_%%'")
         server.restart(mode="immediate")
         driver.lab.db = connect(driver.lab.conninfo, "lab")
-    driver.wait_for_end(pipeline)
-    driver.assert_all_well(pipeline)
-    driver.lab.sql("UPDATE content.items SET title = title || '!' WHERE id % 100 = 0")
-    driver.lab.request(pipeline)
-    driver.wait_for_end(pipeline)
-    driver.assert_all_well(pipeline)
+    driver.wait_for_end(loaded, staged)
+    driver.assert_all_well(loaded, staged)
+    assert driver.lab.value("SELECT sum(rows_deleted) FROM etl.etl_runs") == 0
+    assert driver.lab.last_run(staged)["attempt"] > 1
     assert driver.lab.value("SELECT count(*) FROM etl.etl_runners WHERE seen_at > now() - %s * interval '1 s'", LEASE)
     assert driver.stop(process) == 0

@@ -94,8 +94,6 @@ def test_only_one_claims_and_a_zombie_appends_nothing(store: Lab) -> None:
         with store.connections.open_warehouse("other") as other:
             assert CaptureRepo(other, 30).claim("warehouse", uuid4(), "second") is None
             wait_for(lambda: CaptureRepo(other, 30).free())
-            # As one whose server could not be told to end its session.
-            store.sql("UPDATE etl.etl_captures SET backend_pid = NULL")
             successor = CaptureRepo(other, 30).claim("warehouse", uuid4(), "second")
         assert successor is not None
         assert successor.epoch == held.epoch + 1

@@ -67,6 +67,7 @@ def added_under_a_writer(live: Living, writer: psycopg.Connection) -> Pipeline:
     return pipeline
 
 
+@pytest.mark.scenario(59)
 def test_a_transaction_open_before_its_table_was_captured_is_waited_for(lab: Lab) -> None:
     tables = [table for table in TABLES if table != "ugc.ratings"]
     lab.sql("ALTER TABLE ugc.ratings REPLICA IDENTITY FULL")
@@ -105,6 +106,7 @@ def test_waiting_can_be_paused(wal: Living) -> None:
     wal.assert_equal(pipeline)
 
 
+@pytest.mark.scenario(60)
 def test_a_change_of_a_key_whose_batch_is_under_way_is_not_lost(live: Living) -> None:
     lab, pipeline = live.lab, live.add(CARD)
     live.follow(pipeline)

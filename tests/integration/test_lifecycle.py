@@ -117,6 +117,7 @@ def test_a_lost_run_is_taken_over_or_buried_as_the_table_says(lab: Lab, status: 
     assert (buried, lab.status(pipeline)) == (expected is not None, expected or status)
 
 
+@pytest.mark.scenario(22)
 def test_run_twice_is_one_run(lab: Lab) -> None:
     pipeline = mart(lab)
     assert [lab.request(pipeline), lab.request(pipeline)] == [True, False]
@@ -218,6 +219,7 @@ def test_a_run_changes_no_version(lab: Lab) -> None:
     assert lab.value("SELECT count(*) FROM etl.etl_config_versions") == 1
 
 
+@pytest.mark.scenario(21)
 def test_two_pipelines_with_one_target_are_refused(lab: Lab) -> None:
     mart(lab)
     with pytest.raises(ConfigError, match=r"analytics\.mart"):

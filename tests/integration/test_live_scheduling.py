@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.support import Lab, differences, wait_for
 from vitrina.adapters.finders import live as live_mode
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.repos import pipelines as repo
+from vitrina.meta.repos.leases import LeaseRepo
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.runner.manager import PipelineManager
 
@@ -38,7 +40,7 @@ def is_equal(lab: Lab, pipeline: Pipeline) -> bool:
 
 def is_due(lab: Lab, pipeline: Pipeline) -> bool:
     """Whether a tick finds that it has to run."""
-    PipelineManager(lab.db, 3600).tick()
+    PipelineManager(lab.db).tick()
     return lab.value("SELECT due_at <= now() FROM etl.etl_pipelines WHERE id = %s", pipeline.id) is True
 
 
@@ -118,7 +120,8 @@ def test_more_marts_than_slots_all_keep_up(live: Living) -> None:
             wait_for(lambda: all(is_equal(lab, mart) for mart in marts), 30)
 
 
-def test_a_full_mart_that_is_due_gets_a_slot_though_followers_are_busy(live: Living) -> None:
+@pytest.mark.parametrize("lost", [False, True], ids=["asked for", "left by a lost runner"])
+def test_a_full_mart_that_is_due_gets_a_slot_though_followers_are_busy(live: Living, lost: bool) -> None:
     lab = live.lab
     lab.configure(slots=1)
     (mart,) = add_title_marts(live, 1)
@@ -127,7 +130,10 @@ def test_a_full_mart_that_is_due_gets_a_slot_though_followers_are_busy(live: Liv
     with lab.runner():
         lab.sql("UPDATE content.film_work SET title = title || '.'")
         wait_for(lambda: lab.status(mart) == "RUNNING")
-        lab.request(full)
+        with lab.db.transaction():
+            lab.request(full)
+            if lost:
+                assert LeaseRepo(lab.db, uuid4(), "somebody", 0).claim(full.id)
 
         def is_done() -> bool:
             lab.sql("UPDATE content.film_work SET title = title || '.' WHERE rating > 5")  # it is never idle

@@ -12,6 +12,7 @@ from tests.support import Lab
 from vitrina import bootstrap, transform
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.pipeline import Pipeline
+from vitrina.meta.repos.retention import Ages
 from vitrina.runner.main import Runner
 from vitrina.runner.manager import PipelineManager
 from vitrina.settings import Settings
@@ -62,7 +63,7 @@ def test_events_are_forgotten_by_age(lab: Lab) -> None:
     lab.run(pipeline)
     kept = len(lab.events(pipeline)) - 1
     lab.sql("UPDATE etl.etl_run_events SET at = now() - interval '2 days' WHERE event = 'started'")
-    PipelineManager(lab.db, 86400).tidy()
+    PipelineManager(lab.db, Ages(events=1)).tidy()
     assert len(lab.events(pipeline)) == kept
     assert lab.value("SELECT count(*) FROM etl.etl_runs") == 1
 

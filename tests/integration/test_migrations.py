@@ -12,6 +12,7 @@ from tests.support import QUICK, Lab
 from vitrina.bootstrap import Warehouse, set_up
 from vitrina.domain.errors import ConfigError, DatabaseLost
 from vitrina.meta import migrate
+from vitrina.meta.compatibility import require
 from vitrina.meta.db import connect
 from vitrina.meta.roles import ALL, ensure_roles
 from vitrina.settings import Settings
@@ -29,9 +30,10 @@ def names(conninfo: str, query: str) -> list[str]:
 
 
 def test_an_empty_database_gets_the_whole_meta_store(empty_db: str, lab: Lab) -> None:
-    assert not migrate.is_current(empty_db)
+    with pytest.raises(ConfigError, match="is not there"):
+        require(empty_db)
     assert build(empty_db)
-    assert migrate.is_current(empty_db)
+    require(empty_db)
     assert names(empty_db, TABLES) == names(lab.conninfo, TABLES)
 
 
@@ -45,12 +47,12 @@ def test_migrating_again_changes_nothing(lab: Lab) -> None:
 def test_four_may_migrate_at_once(empty_db: str) -> None:
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(build, [empty_db] * 4))
-    assert migrate.is_current(empty_db)
+    require(empty_db)
     assert names(empty_db, "SELECT count(*)::text FROM etl.alembic_version") == ["1"]
 
 
 def test_a_server_that_is_not_there_is_said_plainly() -> None:
-    for ask in (migrate.upgrade, migrate.is_current):
+    for ask in (migrate.upgrade, require):
         with pytest.raises(DatabaseLost, match="cannot connect to Postgres"):
             ask("postgresql://nobody@127.0.0.1:1/nothing")
 
@@ -59,7 +61,7 @@ def test_a_server_that_is_not_there_is_said_plainly() -> None:
     "conninfo", ["postgresql//u:planted@h/db", "host=h password=planted nonsense", "postgresql://u:planted@h:x/db"]
 )
 def test_a_connection_string_that_cannot_be_read_is_not_shown(conninfo: str) -> None:
-    for ask in (migrate.upgrade, migrate.is_current, lambda text: connect(text, "test")):
+    for ask in (migrate.upgrade, require, lambda text: connect(text, "test")):
         with pytest.raises((ConfigError, DatabaseLost)) as caught:
             ask(conninfo)
         assert "planted" not in str(caught.value)
@@ -69,12 +71,13 @@ def test_a_connection_string_that_cannot_be_read_is_not_shown(conninfo: str) -> 
 
 READ, WRITE = ("SELECT",), ("SELECT", "INSERT", "UPDATE", "DELETE")
 RUN_TIME = ("etl_state", "etl_leases", "etl_runs", "etl_run_events", "etl_runners", "etl_requests", "etl_indexes")
-SETTLED = ("etl_pipelines", "etl_pipeline_tasks", "etl_config_versions", "alembic_version")
+SETTLED = ("etl_pipelines", "etl_pipeline_tasks", "etl_config_versions", "etl_schema_history", "alembic_version")
 CAPTURED = ("etl_captures", "etl_change_segments")
+ALERTED = ("etl_incidents", "etl_alerts", "etl_behind")
 RIGHTS: dict[tuple[str, str], tuple[str, ...]] = {
-    **{("vitrina_runner", table): WRITE for table in (*RUN_TIME, *CAPTURED)},
+    **{("vitrina_runner", table): WRITE for table in (*RUN_TIME, *CAPTURED, *ALERTED)},
     **{("vitrina_runner", table): READ for table in SETTLED},
-    **{("vitrina_api", table): READ for table in (*RUN_TIME, *CAPTURED, *SETTLED)},
+    **{("vitrina_api", table): READ for table in (*RUN_TIME, *CAPTURED, *ALERTED, *SETTLED)},
     **{
         ("vitrina_api", table): WRITE for table in ("etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens")
     },

@@ -88,6 +88,7 @@ def assert_paused_then_goes_on(lab: Lab, pipeline: Pipeline, run: dict[str, Any]
     return again
 
 
+@pytest.mark.scenario(16)
 def test_a_load_pauses_after_its_batch_and_goes_on(lab: Lab) -> None:
     pipeline = mart(lab)
     run = pause_after(lab, pipeline, 2)
@@ -96,6 +97,7 @@ def test_a_load_pauses_after_its_batch_and_goes_on(lab: Lab) -> None:
     assert again["rows_written"] == 60 - run["rows_written"]
 
 
+@pytest.mark.scenario(16)
 def test_a_convergence_pauses_after_its_batch_and_goes_on(lab: Lab) -> None:
     pipeline = mart(lab)
     lab.run(pipeline)
@@ -106,6 +108,7 @@ def test_a_convergence_pauses_after_its_batch_and_goes_on(lab: Lab) -> None:
     assert again["rows_written"] == 60 - run["rows_written"]
 
 
+@pytest.mark.scenario(16)
 def test_an_incremental_run_pauses_after_its_batch_and_goes_on(lab: Lab) -> None:
     pipeline = mart(lab, **CURSOR)
     run = pause_after(lab, pipeline, 2)
@@ -221,6 +224,7 @@ def test_restart_drops_the_checkpoint(lab: Lab) -> None:
     assert lab.run(pipeline)["rows_read"] == 0
 
 
+@pytest.mark.scenario(19)
 def test_a_run_keeps_the_configuration_it_was_claimed_with(lab: Lab) -> None:
     pipeline = mart(lab)
     with running(lab, pipeline):

@@ -90,7 +90,7 @@ def test_the_third_loss_fails_it(lab: Lab, films: Pipeline) -> None:
     for _ in range(3):
         must_claim(lab, seconds=0)
     assert claim(lab) is None
-    PipelineManager(lab.db, 3600).tick()
+    PipelineManager(lab.db).tick()
     row = lab.get_request(request_id)
     assert (row["status"], row["error"]) == (
         "FAILED",
@@ -161,10 +161,10 @@ def test_the_stage_of_a_dead_runner_is_dropped_and_that_of_a_living_one_kept(lab
     lab.ask("reconcile", films)
     taken = must_claim(lab)
     lab.sql(f"CREATE TABLE etl_stage.s_{taken.id.hex} (n int)")
-    PipelineManager(lab.db, 3600).tidy()
+    PipelineManager(lab.db).tidy()
     assert scratch(lab) == [f"s_{taken.id.hex}"]
     lab.sql("UPDATE etl.etl_requests SET expires_at = now() - interval '1 s'")
-    PipelineManager(lab.db, 3600).tidy()
+    PipelineManager(lab.db).tidy()
     assert scratch(lab) == []
 
 
@@ -221,7 +221,7 @@ def test_old_answers_are_forgotten_except_the_last_report(lab: Lab, films: Pipel
     reports = [lab.answer("reconcile", films)["id"] for _ in range(2)]
     lab.answer("reconcile", films, control_field="nothing")
     lab.sql("UPDATE etl.etl_requests SET finished_at = finished_at - interval '20 days'")
-    PipelineManager(lab.db, 14 * 86400).tidy()
+    PipelineManager(lab.db).tidy()
     assert [row[0] for row in lab.sql("SELECT id FROM etl.etl_requests")] == reports[1:]
     report = RequestRepo(lab.db).report(films.id, "reconcile")
     assert report is not None

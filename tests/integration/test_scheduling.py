@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from tests.support import Lab
@@ -16,6 +17,7 @@ from vitrina.runner.main import Runner
 from vitrina.runner.manager import PipelineManager
 
 FILMS = "SELECT f.id AS film_id, f.title FROM content.film_work f"
+CHANGED = "SELECT f.id AS film_id, f.title, f.modified FROM content.film_work f"
 
 
 def scheduled(lab: Lab, schedule: str = "1h", **config: Any) -> Pipeline:
@@ -23,7 +25,7 @@ def scheduled(lab: Lab, schedule: str = "1h", **config: Any) -> Pipeline:
 
 
 def tick(lab: Lab) -> None:
-    PipelineManager(lab.db, 3600).tick()
+    PipelineManager(lab.db).tick()
 
 
 def due_at(lab: Lab) -> Any:
@@ -66,7 +68,7 @@ def test_eight_runners_run_a_due_time_once(lab: Lab) -> None:
 
     def plan_and_claim(_: int) -> int:
         with connect(lab.connections.warehouse, "test") as conn:
-            PipelineManager(conn, 3600).tick()
+            PipelineManager(conn).tick()
             claim = LeaseRepo(conn, uuid4(), "somebody", 60).claim()
             if claim:
                 LeaseRepo(conn, uuid4(), "somebody", 60)
@@ -147,10 +149,29 @@ def test_a_request_between_due_times_leaves_the_schedule_alone(lab: Lab) -> None
     assert due_at(lab) == last_due + timedelta(hours=1)
 
 
-def test_a_runner_whose_clock_is_wrong_runs_nothing_early(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Due times, leases and horizons come from the database: the runner's own clock is never asked."""
-    pipeline = scheduled(lab, "0 0 1 1 *")
+@pytest.mark.scenario(10)
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_runner_whose_clock_is_an_hour_off_keeps_schedules_leases_and_horizon(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """They come from the database: the runner's own clock is never asked."""
+    cursor = {"mode": "incremental", "incremental_key": "modified"}
+    early = scheduled(lab, name="early", target_table="analytics.early")
+    late = scheduled(lab, name="late", target_table="analytics.late")
+    held = lab.add(name="held", target_table="analytics.held", source_query=FILMS, key=["film_id"])
+    followed = lab.add(source_query=CHANGED, key=["film_id"], **cursor)
     tick(lab)
-    monkeypatch.setattr("time.time", lambda: 4_102_444_800.0)
-    Runner(lab.connections).run_once()
-    assert lab.value("SELECT count(*) FROM etl.etl_runs WHERE pipeline_id = %s", pipeline.id) == 0
+    lab.sql("UPDATE etl.etl_pipelines SET due_at = now() + interval '30 min' WHERE name = 'early'")
+    lab.sql("UPDATE etl.etl_pipelines SET due_at = now() - interval '30 min' WHERE name = 'late'")
+    lab.request(held)
+    assert LeaseRepo(lab.db, uuid4(), "another", 60).claim(held.id)
+    monkeypatch.setattr("time.time", lambda: datetime.now(UTC).timestamp() + 3600 * hours)
+    with psycopg.connect(lab.conninfo) as writer:
+        writer.execute("UPDATE content.film_work SET title = title || '!', modified = clock_timestamp()")
+        lab.request(followed)
+        Runner(lab.connections).run_once()
+    runs = {p.name: lab.value("SELECT count(*) FROM etl.etl_runs WHERE pipeline_id = %s", p.id) for p in (early, late)}
+    assert runs == {"early": 0, "late": 1}
+    assert (lab.status(held), lab.last_run(held)["attempt"]) == ("RUNNING", 1)
+    lab.run(followed)
+    lab.assert_equal(followed)

@@ -7,7 +7,9 @@ import httpx
 import pytest
 
 from vitrina.cli.watching import Tally
-from vitrina.client import Client, Event, Unreachable, parse_events
+from vitrina.client import Client, Event, Unreachable, events
+from vitrina.client.events import parse_events
+from vitrina.client.transport import Transport
 
 
 def event(name: str, second: int, **fields: Any) -> dict[str, Any]:
@@ -41,7 +43,7 @@ def test_events_are_parsed_and_comments_and_torn_ends_dropped() -> None:
 def test_a_broken_stream_goes_on_after_the_last_event(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def stream(_: Client, run_id: int, last: str, deadline: float | None) -> Iterator[Event]:
+    def stream(_: Transport, run_id: int, last: str, deadline: float | None) -> Iterator[Event]:
         asked.append(last)
         if len(asked) == 1:
             yield Event("info", {}, "5")
@@ -49,8 +51,8 @@ def test_a_broken_stream_goes_on_after_the_last_event(monkeypatch: pytest.Monkey
         if len(asked) == 3:
             yield Event("end", {"status": "SUCCESS"})
 
-    monkeypatch.setattr(Client, "_stream", stream)
-    monkeypatch.setattr("vitrina.client.POLL_SECONDS", 0)
+    monkeypatch.setattr(events, "stream", stream)
+    monkeypatch.setattr(events, "POLL_SECONDS", 0)
     assert [e.name for e in Client("http://127.0.0.1", "t").follow(1)] == ["info", "end"]
     assert asked == ["", "5", "5"]
 
@@ -60,7 +62,7 @@ def test_a_stream_that_never_comes_back_is_an_error(monkeypatch: pytest.MonkeyPa
         raise httpx.ConnectError("nobody")
         yield
 
-    monkeypatch.setattr(Client, "_stream", stream)
-    monkeypatch.setattr("vitrina.client.POLL_SECONDS", 0)
+    monkeypatch.setattr(events, "stream", stream)
+    monkeypatch.setattr(events, "POLL_SECONDS", 0)
     with pytest.raises(Unreachable):
         list(Client("http://127.0.0.1", "t").follow(1))

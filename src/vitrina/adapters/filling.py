@@ -1,14 +1,15 @@
-"""Filling a stage: bytes from COPY to COPY, or rows through the transforms."""
+"""Filling a stage, or an empty mart: bytes from COPY to COPY, or rows through the transforms."""
 
 from collections.abc import Sequence
-from typing import Any
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
+import psycopg
 from psycopg import sql
 
 from vitrina.adapters.documents import write_json, write_json_array
 from vitrina.adapters.job import Job
 from vitrina.adapters.readers.postgres import PostgresReader
-from vitrina.adapters.stage import Scratch, Stage
 from vitrina.meta.db import Connection
 from vitrina.sql.describe import Column
 from vitrina.transforms import Row
@@ -16,8 +17,21 @@ from vitrina.transforms import Row
 JSON_TYPES = {"json": write_json, "jsonb": write_json, "json[]": write_json_array, "jsonb[]": write_json_array}
 
 
-def copy_across(reader: PostgresReader, query: sql.Composable, target: Scratch, conn: Connection) -> int:
-    """Stream a query's result into a scratch table without looking at it; how many rows.
+class Target(Protocol):
+    """A table that takes COPY."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """With their types."""
+        ...
+
+    def copy_in(self, conn: Connection, copy_format: str) -> AbstractContextManager[psycopg.Copy]:
+        """COPY into them."""
+        ...
+
+
+def copy_across(reader: PostgresReader, query: sql.Composable, target: Target, conn: Connection) -> int:
+    """Stream a query's result into a table without looking at it; how many rows.
 
     Binary where both sides read the same bytes: one server, or types that every server has.
     """
@@ -29,16 +43,16 @@ def copy_across(reader: PostgresReader, query: sql.Composable, target: Scratch, 
     return max(rows_in.cursor.rowcount, 0)
 
 
-def transform_across(job: Job, query: sql.Composable, stage: Stage, conn: Connection) -> int:
-    """Read rows, put them through the transforms a batch at a time, and stage what comes out; how many were read."""
+def transform_across(job: Job, query: sql.Composable, target: Target, conn: Connection) -> tuple[int, int]:
+    """Read rows, put them through the transforms a batch at a time, and write what comes out; how many were what."""
     assert job.transformer is not None
     read = 0
-    with stage.copy_in(conn, "text") as copy:
+    with target.copy_in(conn, "text") as copy:
         for rows in job.reader.batches(query, job.batch_size):
             job.check()
             read += len(rows)
             write_rows(copy, job.transformer.apply(rows), job.transformer.columns)
-    return read
+    return read, max(copy.cursor.rowcount, 0)
 
 
 def write_rows(copy: Any, rows: list[Row], columns: Sequence[Column]) -> None:

@@ -11,7 +11,7 @@ from vitrina.adapters.transformers import resolve_transformer
 from vitrina.adapters.writers.postgres import SQL as MARTS
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
-from vitrina.domain.policy import is_index, require_allowed_target, split_table
+from vitrina.domain.policy import is_outside, require_allowed_target, split_table
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection, fetch_all
 from vitrina.settings import Settings
@@ -105,7 +105,7 @@ def make_job(
 
 def resolve_key(conn: Connection, plan: Plan) -> tuple[str, ...]:
     """The key that the plan names, else the mart's primary key."""
-    if plan.key or is_index(plan.target):
+    if plan.key or is_outside(plan.target):
         return plan.key
     schema, table = split_table(plan.target)
     for row in fetch_all(conn, MARTS["unique_keys"], {"schema": schema, "table": table}):

@@ -11,18 +11,18 @@ from typing import Any
 
 from psycopg import sql
 
-from vitrina.adapters.elastic.client import Elastic
 from vitrina.adapters.elastic.reconcile import IndexReconciliation
 from vitrina.adapters.filling import copy_across, write_rows
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.inquiry import Inquiry
 from vitrina.adapters.job import Job, execute, fetch
+from vitrina.adapters.registry import resolve_outlet
 from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.writers.converge import key_arrays
 from vitrina.adapters.writers.postgres import Mart, inspect, prepare_mart
 from vitrina.adapters.writers.report import ReportSql
 from vitrina.domain.errors import ConfigError
-from vitrina.domain.policy import is_index, split_table
+from vitrina.domain.policy import is_outside, split_table
 from vitrina.domain.request import ReconcileParams
 from vitrina.meta.db import transaction
 from vitrina.transforms import Row
@@ -34,10 +34,11 @@ KINDS = ("missing", "extra", "different")
 def reconcile(inquiry: Inquiry, params: dict[str, Any]) -> dict[str, Any]:
     """The report."""
     wanted = ReconcileParams.parse(params)
-    if not is_index(inquiry.plan.target):
+    if not is_outside(inquiry.plan.target):
         return Reconciliation(inquiry, wanted).report()
-    with closing(Elastic(inquiry.settings)) as elastic:
-        return IndexReconciliation(inquiry, wanted, elastic).report()
+    job = inquiry.job()
+    with closing(resolve_outlet(job, inquiry.settings, epoch=0)) as outlet:  # it only reads
+        return IndexReconciliation(inquiry, wanted, job, outlet).report()
 
 
 @dataclass

@@ -5,7 +5,7 @@ that starts again finds again, because the mart itself shows what is done.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -17,6 +17,15 @@ from vitrina.sql.describe import Column
 
 SCHEMA = "etl_stage"
 COMMA = sql.SQL(", ")
+
+
+def copy_in(
+    conn: Connection, table: sql.Identifier, names: Sequence[str], copy_format: str
+) -> AbstractContextManager[psycopg.Copy]:
+    """COPY into some columns of a table."""
+    columns = COMMA.join(map(sql.Identifier, names))
+    command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT {})").format(table, columns, sql.SQL(copy_format))
+    return conn.cursor().copy(command)
 
 
 @dataclass(frozen=True)
@@ -52,12 +61,7 @@ class Scratch:
     @contextmanager
     def copy_in(self, conn: Connection, copy_format: str) -> Iterator[psycopg.Copy]:
         """COPY into its columns."""
-        command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT {})").format(
-            self.identifier,
-            COMMA.join(sql.Identifier(name) for name in self.copied),
-            sql.SQL(copy_format),
-        )
-        with translated(), conn.cursor().copy(command) as copy:
+        with translated(), copy_in(conn, self.identifier, self.copied, copy_format) as copy:
             yield copy
 
     def slice(self) -> sql.Composed:

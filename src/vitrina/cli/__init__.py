@@ -11,8 +11,8 @@ from typer.core import TyperGroup
 
 from vitrina import __version__
 from vitrina.cli import capture, demo, doctor, gitops, pipelines, running, serve, stack
-from vitrina.cli.output import say_error
-from vitrina.domain.errors import ConfigError, VitrinaError
+from vitrina.cli.output import ERRORS, say_error
+from vitrina.domain.errors import ConfigError
 
 
 class App(typer.Typer):
@@ -21,7 +21,7 @@ class App(typer.Typer):
     def __call__(self, *args: object, **kwargs: object) -> object:
         try:
             return super().__call__(*args, **kwargs)
-        except VitrinaError as error:
+        except ERRORS as error:
             say_error(error)
         except ValidationError as error:
             wrong = "; ".join(f"VITRINA_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())

@@ -55,11 +55,17 @@ def demo(
     search: Annotated[
         bool, typer.Option("--search/--no-search", help="Fill an Elasticsearch too, if one is to be had.")
     ] = True,
+    load: Annotated[
+        bool, typer.Option("--load", help="Only load it and ask for the runs: for a stack with runners of its own.")
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Show the runner's log too.")] = False,
 ) -> None:
     """Load a cinema, run its pipelines, and check every mart against its query."""
     settings = Settings()
     configure_logging(settings.log_format, logging.INFO if verbose else logging.ERROR)
+    if load:
+        _load(settings, films, ratings, search=search)
+        return
     with _servers(settings) as warehouse, connect(warehouse.owner, "demo") as conn:
         _prepare(conn, warehouse, settings, films, ratings)
         found = _find_search(settings) if search else None
@@ -78,6 +84,19 @@ def demo(
             _show_search(found)
     if not equal:
         raise FatalError("a mart differs from its query")
+
+
+def _load(settings: Settings, films: int, ratings: int, *, search: bool) -> None:
+    """Data, captures and pipelines; whoever runs pipelines there does the rest."""
+    warehouse = bootstrap.open_warehouse(settings)
+    with connect(warehouse.owner, "demo") as conn:
+        _prepare(conn, warehouse, settings, films, ratings)
+        connections = bootstrap.connections(warehouse, settings)
+        live = _capture(conn, connections)
+        pipelines = _pipelines(live=live, search=search and connections.settings.elasticsearch_url is not None)
+        _store(conn, pipelines)
+        _request(conn, pipelines)
+    say(f"{len(pipelines)} pipelines are stored and asked to run; see them with: {program()} list")
 
 
 @contextmanager

@@ -22,9 +22,8 @@ from vitrina.client import Client, ClientError, find_token, find_url, is_alive
 from vitrina.domain.errors import VitrinaError
 from vitrina.elastic import embedded_elasticsearch, find_server
 from vitrina.embedded import EmbeddedPostgres
-from vitrina.meta import roles
+from vitrina.meta import compatibility, roles
 from vitrina.meta.db import Connection, connect, translated
-from vitrina.meta.migrate import is_current
 from vitrina.settings import Settings
 from vitrina.transforms import REGISTRY
 
@@ -137,16 +136,25 @@ def _database(warehouse: bootstrap.Warehouse, settings: Settings) -> Checks:
         return
     with owner, translated():
         yield from _server(owner)
-        if not is_current(warehouse.direct):
-            yield Check("fail", "meta-store", "migrations are missing", "vitrina migrate")
+        schema = compatibility.find(owner)
+        wrong = compatibility.misfit(schema)
+        if wrong:
+            yield Check("fail", "meta-store", wrong.message, wrong.remedy)
             return
-        yield Check("ok", "meta-store", "up to date")
+        yield _meta_store(schema)
         separated = _roles_exist(owner)
         yield from captures(owner, bootstrap.connections(warehouse, settings))
     yield from _roles(warehouse, settings, separated)
     yield from _as_roles(bootstrap.connections(warehouse, settings), settings)
     for name, url in settings.sources.items():
         yield from _source(name, url.get_secret_value())
+
+
+def _meta_store(schema: compatibility.Schema) -> Check:
+    if schema.version > compatibility.newest():
+        said = f"at {schema.version}, newer than this program, and works with it"
+        return Check("warn", "meta-store", said, f"go on with the upgrade: install Vitrina {schema.program} here too")
+    return Check("ok", "meta-store", f"up to date, at {schema.version}")
 
 
 def _server(conn: Connection) -> Checks:
@@ -291,25 +299,25 @@ def _indexes(settings: Settings) -> Check:
 
 
 def _api(settings: Settings) -> Checks:
-    url = find_url(settings)
+    url = find_url(settings.url, settings.home)
     try:
         is_alive(url)
     except ClientError as error:
         yield _silent(settings, url, error)
         return
     yield Check("ok", "API", f"answers at {url}")
-    token = find_token(settings)
+    token = find_token(settings.token.get_secret_value() if settings.token else None, settings.home)
     if not token:
         yield Check("fail", "token", "there is none", "vitrina up, or set VITRINA_TOKEN")
         return
-    with Client(url, token) as client:
+    with Client(url, token, retries=0) as client:
         try:
-            runners = [runner for runner in client.get("/runners") if runner["alive"]]
+            runners = [runner for runner in client.runners() if runner.alive]
         except ClientError as error:
             yield Check("fail", "token", error.message, error.remedy)
             return
     yield Check("ok", "token", "good")
-    yield from _runners([runner["version"] for runner in runners])
+    yield from _runners([runner.version for runner in runners])
 
 
 def _silent(settings: Settings, url: str, error: ClientError) -> Check:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from vitrina.cli.changes import Change, Changes, compare, parse_all
 from vitrina.cli.output import (
+    ERRORS,
     Format,
     Output,
     Yes,
@@ -20,9 +21,8 @@ from vitrina.cli.output import (
     say_findings,
     say_json,
 )
-from vitrina.client import Client, ClientError, pipeline_path
+from vitrina.client import Client, ClientError, Finding
 from vitrina.control.services.plans import text_diff
-from vitrina.domain.errors import VitrinaError
 from vitrina.files import SUFFIXES, Document, dump_pipeline, pipeline_schema, read_documents
 
 Json = dict[str, Any]
@@ -89,7 +89,7 @@ def export(
 ) -> None:
     """Write stored pipelines as YAML that apply finds nothing to do with."""
     with open_client() as client:
-        rows = [client.get(pipeline_path(name)) for name in names] if names else list(client.pipelines())
+        rows = [row.raw for row in (map(client.pipeline, names) if names else client.pipelines())]
     if folder:
         written = [str(file) for file in _write(rows, folder)]
         if output is Format.json:
@@ -114,20 +114,23 @@ def _validate(client: Client, item: str) -> list[Json]:
     path = Path(item)
     if path.exists() or path.suffix in SUFFIXES or "/" in item:
         return [_validate_document(client, document) for document in _read(path)]
-    answer = client.post(pipeline_path(item, "validate"))
-    return [{"name": item, "file": None, **answer}]
+    return [{"name": item, "file": None} | _verdict(client.validate(item))]
 
 
 def _validate_document(client: Client, document: Document) -> Json:
     known = {"name": document.name, "file": str(document.file)}
     try:
-        answer: Json = client.post("/validate", document.parse().model_dump(mode="json"))
-        return known | answer
-    except VitrinaError as error:
+        return known | _verdict(client.validate(document.parse().model_dump(mode="json")))
+    except ERRORS as error:
         if getattr(error, "status", 422) != 422:
             raise
         finding = {"level": "error", "where": "configuration", "message": error.message, "remedy": error.remedy}
         return known | {"valid": False, "findings": [finding]}
+
+
+def _verdict(findings: list[Finding]) -> Json:
+    valid = all(finding.level != "error" for finding in findings)
+    return {"valid": valid, "findings": [finding.raw for finding in findings]}
 
 
 def _read(path: Path) -> list[Document]:
@@ -145,11 +148,10 @@ def _read(path: Path) -> list[Document]:
 def _changes(client: Client, source: Path, prune: bool) -> Changes:
     documents = _read(source)
     parse_all(documents)
-    changes = compare(documents, list(client.pipelines()), prune=prune)
+    changes = compare(documents, [row.raw for row in client.pipelines()], prune=prune)
     for change in changes.changes:
         if change.wanted and change.matters and not change.errors:
-            answer = client.post("/validate", change.wanted.model_dump(mode="json"))
-            change.findings += answer["findings"]
+            change.findings += [finding.raw for finding in client.validate(change.wanted.model_dump(mode="json"))]
     return changes
 
 
@@ -176,15 +178,15 @@ def _apply(client: Client, changes: Changes, output: Format) -> list[str]:
 
 def _apply_one(client: Client, change: Change) -> None:
     if change.stored is None:
-        client.post("/pipelines", change.body)
+        client.create(change.body)
         return
-    path, version = pipeline_path(change.stored["id"]), change.stored["version"]
+    which, version = change.stored["id"], change.stored["version"]
     if change.action == "update":
-        client.patch(path, change.body, version)
+        client.edit(which, change.body, version)
         return
-    if client.get(path)["version"] != version:
+    if client.pipeline(which).version != version:
         raise ClientError("it was changed meanwhile", "plan again")
-    client.delete(path)
+    client.delete(which)
 
 
 def _say_next(changes: Changes) -> None:

@@ -18,6 +18,7 @@ from vitrina.client import Client, ClientError
 from vitrina.domain.errors import VitrinaError
 from vitrina.settings import Settings
 
+ERRORS = (VitrinaError, ClientError)  # with a message and a remedy
 WIDE = 100_000  # elsewhere than on a terminal nothing is cut or wrapped
 STYLES = {
     "IDLE": "green",
@@ -50,8 +51,8 @@ def complete_names(incomplete: str) -> list[str]:
     """Pipelines whose names start so; none when the API cannot be asked."""
     try:
         with open_client() as client:
-            return [row["name"] for row in client.pipelines() if row["name"].startswith(incomplete)]
-    except (VitrinaError, OSError, ValueError):
+            return [row.name for row in client.pipelines() if row.name.startswith(incomplete)]
+    except (*ERRORS, OSError, ValueError):
         return []
 
 
@@ -63,7 +64,9 @@ Timeout = Annotated[float | None, typer.Option(min=0, help="Seconds to wait at m
 @contextmanager
 def open_client() -> Iterator[Client]:
     """A client of the API that the settings name."""
-    with Client.connect(Settings()) as client:
+    settings = Settings()
+    token = settings.token.get_secret_value() if settings.token else None
+    with Client.connect(settings.url, token, settings.home, retries=1) as client:
         yield client
 
 
@@ -102,7 +105,7 @@ def say_json(value: Any) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
 
 
-def say_error(error: VitrinaError) -> None:
+def say_error(error: VitrinaError | ClientError) -> None:
     """One sentence, what else is wrong, and the remedy."""
     say_beside(Text("error: ", "bold red"), error.message, stderr=True)
     for finding in getattr(error, "findings", ()):

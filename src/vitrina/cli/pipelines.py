@@ -22,7 +22,7 @@ from vitrina.cli.output import (
     took,
     when,
 )
-from vitrina.client import ClientError, pipeline_path
+from vitrina.client import ClientError
 from vitrina.domain.lifecycle import Status
 from vitrina.files import dump_pipeline
 
@@ -37,7 +37,7 @@ def list_(
 ) -> None:
     """List pipelines: where each stands and where it writes."""
     with open_client() as client:
-        found = list(client.pipelines(status=status, enabled=enabled, name=name))
+        found = [row.raw for row in client.pipelines(status=status, enabled=enabled, name=name)]
     if output is Format.json:
         say_json(found)
     elif found:
@@ -50,7 +50,7 @@ def list_(
 def get(which: Which, output: Output = Format.text) -> None:
     """Show a pipeline as YAML, ready for a file."""
     with open_client() as client:
-        row = client.get(pipeline_path(which))
+        row = client.pipeline(which).raw
     if output is Format.json:
         say_json(row)
         return
@@ -61,12 +61,13 @@ def get(which: Which, output: Output = Format.text) -> None:
 def status(which: Which, output: Output = Format.text) -> None:
     """Show where a pipeline stands, its last run, and how fresh a live mart is."""
     with open_client() as client:
-        row = client.get(pipeline_path(which, "status"))
+        row = client.status(which).raw
     if output is Format.json:
         say_json(row)
         return
     run = row["last_run"]
     fields = {"pipeline": row["name"], "status": _status(row), "version": row["version"], "next": when(row["due_at"])}
+    fields["wrong"] = ", ".join(f"{item['kind']}, since {when(item['since'])}" for item in row["incidents"])
     live = live_fields(row["live"])
     say_fields({name: value or None for name, value in fields.items()} | live | (_run_fields(run) if run else {}))
 
@@ -74,7 +75,7 @@ def status(which: Which, output: Output = Format.text) -> None:
 def state(which: Which, output: Output = Format.text) -> None:
     """Show a pipeline's checkpoint; for incremental the safe horizon, for live how fresh the mart is."""
     with open_client() as client:
-        row = client.get(pipeline_path(which, "state"))
+        row = client.state(which).raw
     if output is Format.json:
         say_json(row)
         return
@@ -100,7 +101,7 @@ def runs(
 ) -> None:
     """List a pipeline's runs, newest first."""
     with open_client() as client:
-        found = list(islice(client.runs(which), limit))
+        found = [run.raw for run in islice(client.runs(which), limit)]
     if output is Format.json:
         say_json(found)
     elif found:
@@ -122,7 +123,7 @@ def lineage(
 ) -> None:
     """Show which tables and columns each mart comes from."""
     with open_client() as client:
-        name = client.get(pipeline_path(which))["name"] if which else None
+        name = client.pipeline(which).name if which else None
         found = [row for row in client.get("/lineage") if name in (None, row["pipeline"])]
     if output is Format.json:
         say_json(found)
@@ -143,56 +144,55 @@ def preview(
 ) -> None:
     """Show the first rows of a pipeline's query, transforms included; writes nothing."""
     with open_client() as client:
-        answer = client.post(pipeline_path(which, "preview"), {"limit": limit})
-        found = client.wait_for(answer)["result"] if "kind" in answer else answer
+        found = client.preview(which, limit)
     if output is Format.json:
-        say_json(found)
+        say_json(found.raw)
         return
-    names = [column["name"] for column in found["columns"]]
-    say_table(names, [[_cell(row[name]) for name in names] for row in found["rows"]], fold=True)
+    names = [column.name for column in found.columns]
+    say_table(names, [[_cell(row[name]) for name in names] for row in found.rows], fold=True)
 
 
 def enable(which: Which, output: Output = Format.text) -> None:
     """Let runners take a pipeline."""
-    _switch(which, "enable", output)
+    _switch(which, True, output)
 
 
 def disable(which: Which, output: Output = Format.text) -> None:
     """Let no runner take a pipeline; a run under way ends as it would."""
-    _switch(which, "disable", output)
+    _switch(which, False, output)
 
 
 def reload_config(which: Which, output: Output = Format.text) -> None:
     """Let the run under way take the present configuration at its next batch."""
     with open_client() as client:
-        answer = client.post(pipeline_path(which, "reload-config"))
+        version = client.reload_config(which)
     if output is Format.json:
-        say_json(answer)
+        say_json({"version": version})
     else:
-        say(f"{which}: the run takes version {answer['version']} at its next batch")
+        say(f"{which}: the run takes version {version} at its next batch")
 
 
 def delete(which: Which, yes: Yes = False, output: Output = Format.text) -> None:
     """Forget a pipeline and its history. The mart stays."""
     with open_client() as client:
-        row = client.get(pipeline_path(which))
-        ask(f"Forget {row['name']} and its history? {row['target']} stays.", output, yes)
-        client.delete(pipeline_path(row["id"]))
+        row = client.pipeline(which)
+        ask(f"Forget {row.name} and its history? {row.target} stays.", output, yes)
+        client.delete(str(row.id))
     if output is Format.json:
-        say_json({"deleted": row["name"], "id": row["id"], "target": row["target"]})
+        say_json({"deleted": row.name, "id": str(row.id), "target": row.target})
     else:
-        say(f"{row['name']} is forgotten; {row['target']} stays as it is")
+        say(f"{row.name} is forgotten; {row.target} stays as it is")
 
 
-def _switch(which: str, action: str, output: Format) -> None:
+def _switch(which: str, enabled: bool, output: Format) -> None:
     with open_client() as client:
-        row = client.post(pipeline_path(which, action))
-    if row["config"]["enabled"] != (action == "enable"):
-        raise ClientError(f"{row['name']} was changed by somebody else meanwhile")
+        row = client.enable(which) if enabled else client.disable(which)
+    if row.config["enabled"] != enabled:
+        raise ClientError(f"{row.name} was changed by somebody else meanwhile")
     if output is Format.json:
-        say_json(row)
+        say_json(row.raw)
     else:
-        say(f"{row['name']} is {action}d")
+        say(f"{row.name} is {'enabled' if enabled else 'disabled'}")
 
 
 def _status(row: dict[str, Any]) -> str:

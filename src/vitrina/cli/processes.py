@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,15 +33,20 @@ class Background:
             return None
         return pid if _is_ours(pid) else None
 
-    def start(self, *arguments: str) -> None:
-        """Unless it runs already."""
+    def start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        """Unless it runs already; with more in its environment than we have."""
         if self.pid:
             return
         self.log.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "vitrina", *arguments]
         with open(self.log, "ab") as file:
             child = subprocess.Popen(
-                command, stdout=file, stderr=file, stdin=subprocess.DEVNULL, start_new_session=True
+                command,
+                env=os.environ | (environment or {}),
+                stdout=file,
+                stderr=file,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
             )
         self._pid_file.write_text(str(child.pid))
 

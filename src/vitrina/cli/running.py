@@ -21,7 +21,7 @@ from vitrina.cli.output import (
     when,
 )
 from vitrina.cli.watching import Patience, Watch, screen
-from vitrina.client import Client, ClientError, check_deadline, pipeline_path
+from vitrina.client import Client, ClientError, Request, Requested, Run, check_deadline
 
 Json = dict[str, Any]
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="Until it has ended; exit 1 unless it succeeded.")]
@@ -40,7 +40,9 @@ def run(
 ) -> None:
     """Ask for a run; a paused or failed pipeline goes on."""
     options = {"restart": restart, "allow_deletes": allow_deletes, "rebuild": rebuild}
-    _request(which, "run", options, wait, timeout, output)
+    with open_client() as client:
+        requested = client.run(which, restart=restart, allow_deletes=allow_deletes, rebuild=rebuild)
+        _await(client, requested, options, wait, timeout, output)
 
 
 def repair(
@@ -48,7 +50,9 @@ def repair(
     output: Output = Format.text,
 ) -> None:  # fmt: skip
     """Compare mart and query and converge the keys that differ, whatever the mode."""
-    _request(which, "repair", {"allow_deletes": allow_deletes}, wait, timeout, output)
+    with open_client() as client:
+        requested = client.repair(which, allow_deletes=allow_deletes)
+        _await(client, requested, {"allow_deletes": allow_deletes}, wait, timeout, output)
 
 
 def pause(
@@ -59,15 +63,17 @@ def pause(
 ) -> None:
     """Ask for a pause: after the current batch, or at once if it is not running."""
     with open_client() as client:
-        answer = client.post(pipeline_path(which, "pause"))
-        if wait:
-            with screen(answer["name"], output) as shown:
-                answer = Watch(client, answer["id"], shown, _deadline(timeout)).until_paused()
+        requested = client.pause(which)
+        if not wait:
+            _say_requested(requested, output)
+            return
+        with screen(requested.name, output) as shown:
+            status = Watch(client, requested, shown, _deadline(timeout)).until_paused()
     if output is Format.json:
-        say_json(answer)
+        say_json(status.raw)
     else:
-        say(f"{answer['name']} is {answer['status']}" + ("" if answer.get("changed", True) else " already"))
-    if wait and answer["status"] != "PAUSED":
+        say(f"{status.name} is {status.status}")
+    if status.status != "PAUSED":
         raise typer.Exit(1)
 
 
@@ -83,14 +89,14 @@ def reconcile(
 ) -> None:
     """Compare a mart with its query, key by key; exit 1 if they differ. Writes nothing."""
     with open_client() as client:
-        if last:
-            answer = client.get(pipeline_path(which, "reconcile"))
-        else:
-            body = {"sample": sample} | ({"control_field": control_field} if control_field else {})
-            answer = client.post(pipeline_path(which, "reconcile"), body)
-        if answer is None:
+        asked = (
+            client.last_report(which)
+            if last
+            else client.ask_reconcile(which, sample=sample, control_field=control_field)
+        )
+        if asked is None:
             raise ClientError(f"{which} was never reconciled", "leave out --last")
-        answer = _answered(client, answer, _deadline(timeout))
+        answer = _answered(client, asked, _deadline(timeout)).raw
     report = answer["result"]
     if output is Format.json:
         say_json(answer)
@@ -100,59 +106,49 @@ def reconcile(
         raise typer.Exit(1)
 
 
-def _request(which: str, action: str, options: Json, wait: bool, timeout: float | None, output: Format) -> None:
-    with open_client() as client:
-        before = client.get(pipeline_path(which, "status"))
-        answer = client.post(pipeline_path(before["id"], action), options)
-        _say_unheeded(answer, options)
-        if not wait:
-            _say_requested(answer, output)
-            return
-        with screen(answer["name"], output) as shown:
-            ended = Watch(client, answer["id"], shown, _deadline(timeout)).until_end(_last_seen(before, answer))
+def _await(
+    client: Client, requested: Requested, options: dict[str, bool], wait: bool, timeout: float | None, output: Format
+) -> None:
+    _say_unheeded(requested, options)
+    if not wait:
+        _say_requested(requested, output)
+        return
+    with screen(requested.name, output) as shown:
+        ended = Watch(client, requested, shown, _deadline(timeout)).until_end()
     _say_ended(ended, output)
 
 
-def _last_seen(before: Json, answer: Json) -> int:
-    """The run after which ours comes: the one under way is ours if the request did not start another."""
-    last = before["last_run"]
-    if not last:
-        return 0
-    joined = not answer["changed"] or before["status"] == "PAUSE_REQUESTED"
-    return int(last["id"]) - (1 if joined and last["status"] == "RUNNING" else 0)
-
-
-def _say_unheeded(answer: Json, options: Json) -> None:
+def _say_unheeded(requested: Requested, options: dict[str, bool]) -> None:
     named = ", ".join("--" + name.replace("_", "-") for name, given in options.items() if given)
-    if named and not answer["changed"]:
-        note(f"{answer['name']} was {answer['status']} already: {named} has no effect on that run")
+    if named and not requested.changed:
+        note(f"{requested.name} was {requested.status} already: {named} has no effect on that run")
 
 
-def _say_requested(answer: Json, output: Format) -> None:
+def _say_requested(requested: Requested, output: Format) -> None:
     if output is Format.json:
-        say_json(answer)
+        say_json(requested.raw)
     else:
-        say(f"{answer['name']} is {answer['status']}" + ("" if answer["changed"] else " already"))
+        say(f"{requested.name} is {requested.status}" + ("" if requested.changed else " already"))
 
 
-def _say_ended(run: Json, output: Format) -> None:
+def _say_ended(run: Run, output: Format) -> None:
     if output is Format.json:
-        say_json(run)
-    elif run["status"] != "FAILED":
-        counts = ", ".join(f"{run[f'rows_{name}']:,} {name}" for name in ("read", "written", "deleted", "unchanged"))
-        say(f"{run['name']}: {run['status']} in {took(run)}, rows {counts}")
-    if run["status"] == "FAILED":
-        raise ClientError(f"{run['name']} FAILED: {run['error']}")
-    if run["status"] != "SUCCESS":
+        say_json(run.raw)
+    elif run.status != "FAILED":
+        counts = ", ".join(f"{number:,} {name}" for name, number in run.counts.items())
+        say(f"{run.name}: {run.status} in {took(run.raw)}, rows {counts}")
+    if run.status == "FAILED":
+        raise ClientError(f"{run.name} FAILED: {run.error}")
+    if run.status != "SUCCESS":
         raise typer.Exit(1)
 
 
-def _answered(client: Client, request: Json, deadline: float | None) -> Json:
+def _answered(client: Client, request: Request, deadline: float | None) -> Request:
     patience = Patience(client)
-    while request["status"] not in ("DONE", "FAILED"):
+    while request.status not in ("DONE", "FAILED"):
         check_deadline(deadline)
         patience.wait()
-        request = client.get(f"/requests/{request['id']}")
+        request = client.request(request.id)
     return client.wait_for(request)
 
 

@@ -1,6 +1,5 @@
 """The API process, and the tokens that open it."""
 
-import ipaddress
 import logging
 import socket
 from enum import StrEnum
@@ -9,9 +8,11 @@ from typing import Annotated
 import typer
 
 from vitrina import bootstrap
+from vitrina.addresses import is_loopback
 from vitrina.cli.output import Format, Output, say, say_json, say_table
 from vitrina.domain.errors import ConfigError
 from vitrina.log import configure_logging
+from vitrina.meta import compatibility
 from vitrina.meta.db import connect
 from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.settings import Settings
@@ -41,8 +42,9 @@ def serve(
     configure_logging(settings.log_format)
     warehouse = bootstrap.open_warehouse(settings)
     address = host or settings.host
+    compatibility.require(warehouse.direct)
     with connect(warehouse.owner, "serve") as conn:
-        if not TokenRepo(conn).any() and not _is_loopback(address):
+        if not TokenRepo(conn).any() and not is_loopback(address):
             raise ConfigError(
                 f"there is no token, and {address} can be reached from other machines",
                 "create one with: vitrina token create NAME --role admin",
@@ -98,12 +100,3 @@ def _require_free(host: str, port: int) -> None:
         raise ConfigError(
             f"cannot listen on {host}, port {port}: {error.strerror or error}", "choose another --port or --host"
         ) from error
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

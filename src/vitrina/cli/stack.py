@@ -3,6 +3,7 @@
 import os
 import secrets
 import shutil
+import socket
 import subprocess
 import time
 from typing import Annotated
@@ -15,14 +16,15 @@ from rich.text import Text
 from vitrina import bootstrap
 from vitrina.cli.output import note, program, say, say_beside
 from vitrina.cli.processes import Background, all_of
+from vitrina.cli.provisioning import SIGN_INS, provision
 from vitrina.client import is_local
-from vitrina.domain.errors import ConfigError
+from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError
 from vitrina.domain.lifecycle import Status
 from vitrina.elastic import EmbeddedElasticsearch, embedded_elasticsearch
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.log import configure_logging
 from vitrina.meta import roles as meta_roles
-from vitrina.meta.db import connect
+from vitrina.meta.db import connect, fetch_one, queries
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.sessions import SessionRepo
 from vitrina.meta.repos.tokens import TokenRepo
@@ -31,20 +33,24 @@ from vitrina.settings import Settings
 
 ENDED = (Status.IDLE, Status.PAUSED, Status.FAILED)
 database = typer.Typer(help="About the warehouse.", no_args_is_help=True)
-SIGN_INS = {
-    "VITRINA_RUNNER_URL": meta_roles.RUNNER,
-    "VITRINA_READER_URL": meta_roles.READER,
-    "VITRINA_API_ROLE_URL": meta_roles.API,
-    "VITRINA_CAPTURE_URL": meta_roles.CAPTURE,
-}
 
 
-def migrate() -> None:
+def migrate(
+    with_secrets: Annotated[
+        bool,
+        typer.Option("--provision", help="Set the roles' passwords and the API's token to those of the environment."),
+    ] = False,
+) -> None:
     """Bring the meta-store and the roles up to date; safe to run at any time."""
     settings = Settings()
-    report = bootstrap.set_up(bootstrap.open_warehouse(settings), settings)
+    warehouse = bootstrap.open_warehouse(settings)
+    report = bootstrap.set_up(warehouse, settings)
     say("the meta-store is up to date")
     _show_report(report)
+    if with_secrets:
+        with connect(warehouse.direct, "provision") as conn:
+            for line in provision(conn, settings):
+                say(line)
 
 
 def roles() -> None:
@@ -71,12 +77,19 @@ def runner(
     pipeline: Annotated[
         str | None, typer.Option(help="With --once: run just this one (name or uuid), due or not.")
     ] = None,
+    alive: Annotated[
+        bool,
+        typer.Option("--alive", help="Run nothing; exit 1 if the meta-store no longer hears of this host's runner."),
+    ] = False,
 ) -> None:
     """Run pipelines in the foreground, until SIGTERM."""
     settings = Settings()
     configure_logging(settings.log_format)
     if pipeline and not once:
         raise typer.BadParameter("--pipeline goes with --once")
+    if alive:
+        _require_heard(settings)
+        return
     connections = bootstrap.connections(bootstrap.open_warehouse(settings), settings)
     worker = Runner(connections)
     worker.stop_on_signals()
@@ -109,7 +122,8 @@ def up(
     _ensure_token(warehouse, settings)
     address = _start_api(settings, port)
     for number in range(1, runners + 1):
-        Background(settings.home, f"runner-{number}").start("runner")
+        own = _own_port(settings, number)
+        Background(settings.home, f"runner-{number}").start("runner", environment=own)
     _say_search(settings)
     say(f"up: {address}/docs, the token is in {settings.home / 'token'}")
     say(f"console, signed in once with this link, within a quarter of an hour: {_link(warehouse, settings, address)}")
@@ -161,6 +175,19 @@ def psql(
 def url() -> None:
     """Print how to connect to the warehouse."""
     typer.echo(bootstrap.open_warehouse(Settings()).owner)
+
+
+def _require_heard(settings: Settings) -> None:
+    """A probe: a runner that hangs is to be restarted, one whose meta-store is away for a while is not."""
+    try:
+        with connect(bootstrap.open_warehouse(settings).owner, "probe") as conn:
+            params = {"host": socket.gethostname(), "seconds": 2 * settings.lease_seconds}
+            row = fetch_one(conn, queries("runners")["heard"], params)
+    except DatabaseLost as error:
+        note(f"cannot tell: {error}")
+        return
+    if not (row and row["yes"]):
+        raise FatalError(f"no runner of {socket.gethostname()} has been heard of", "restart it")
 
 
 def _run_just(worker: Runner, which: str) -> None:
@@ -234,6 +261,12 @@ def _link(warehouse: bootstrap.Warehouse, settings: Settings, address: str) -> s
     with connect(warehouse.owner, "token") as conn:
         secret = SessionRepo(conn).link((settings.home / "token").read_text().strip())
     return f"{address}/console/sign-in#{secret}"
+
+
+def _own_port(settings: Settings, number: int) -> dict[str, str]:
+    """Several runners of one machine: the metrics of each on a port of its own, one after the other."""
+    first = settings.runner_metrics_port
+    return {"VITRINA_RUNNER_METRICS_PORT": str(first + number - 1)} if first else {}
 
 
 def _start_api(settings: Settings, port: int | None) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from vitrina.cli.output import Format, console, note, parse_time, say, span
-from vitrina.client import POLL_SECONDS, Client, ClientError, Event, check_deadline, pipeline_path
+from vitrina.client import POLL_SECONDS, Client, NotFound, Requested, Run, Status, check_deadline
 
 Json = dict[str, Any]
 ENDED = ("IDLE", "PAUSED", "FAILED")
@@ -138,66 +138,45 @@ def screen(name: str, output: Format) -> Iterator[Screen]:
 
 @dataclass
 class Watch:
-    """Follows a pipeline from a request to the end of the run that it leads to, over every attempt."""
+    """Follows a request to the end of the run that it leads to, over every attempt."""
 
     client: Client
-    which: str
+    requested: Requested
     screen: Screen
     deadline: float | None = None
     tally: Tally = field(default_factory=Tally)
 
-    def until_end(self, after: int) -> Json:
-        """The run that ended it: the first success after a run, or the last attempt."""
+    def until_end(self) -> Run:
+        """The run that ended it: the first success, or the last attempt."""
+        patience, shown = Patience(self.client), self.requested.after_run
         while True:
-            run = self._follow(self._next_run(after))
-            if run["status"] == "SUCCESS" or self._status()["status"] in ENDED:
-                return run
-            after = run["id"]
+            found = self.client.outcome(self.requested)
+            if found.run and found.run.id > shown:
+                shown = found.run.id
+                self._follow(found.run)
+            elif found.run and found.ended:
+                return found.run
+            else:
+                check_deadline(self.deadline)
+                patience.wait()
 
-    def until_paused(self) -> Json:
+    def until_paused(self) -> Status:
         """Where it stands once it rests."""
         while True:
-            row = self._status()
-            if row["status"] in ENDED:
-                return row
+            status = self.client.status(str(self.requested.id))
+            if status.status in ENDED:
+                return status
             check_deadline(self.deadline)
             time.sleep(POLL_SECONDS)
 
-    def _next_run(self, after: int) -> Json:
-        patience = Patience(self.client)
-        while True:
-            row = self._status()
-            if row["last_run"] and row["last_run"]["id"] > after:
-                return self._first_after(after)
-            if row["status"] in ENDED or not row["enabled"]:
-                standing = row["status"] if row["enabled"] else "disabled"
-                raise ClientError(f"{row['name']} is {standing}: somebody changed that before it ran", "run it again")
-            check_deadline(self.deadline)
-            patience.wait()
-
-    def _first_after(self, after: int) -> Json:
-        newer: Json = {}
-        for run in self.client.runs(self.which):
-            if run["id"] <= after:
-                break
-            newer = run
-        return newer
-
-    def _follow(self, run: Json) -> Json:
+    def _follow(self, run: Run) -> None:
+        """Show what it says; nothing if it is gone, as those of a live pipeline are that are kept with their hour."""
         self.tally = Tally()  # each attempt counts from zero
-        for event in self.client.follow(run["id"], self.deadline):
-            if event.name == "end":
-                return event.data
-            self._add(event)
-        return run
-
-    def _add(self, event: Event) -> None:
-        self.tally.add(event.data)
-        self.screen.show(self.tally)
-
-    def _status(self) -> Json:
-        row: Json = self.client.get(pipeline_path(self.which, "status"))
-        return row
+        with suppress(NotFound):
+            for event in self.client.follow(run.id, self.deadline):
+                if event.name != "end":
+                    self.tally.add(event.data)
+                    self.screen.show(self.tally)
 
 
 @dataclass
@@ -212,7 +191,7 @@ class Patience:
         """A little longer."""
         if not self.looked and time.monotonic() - self.since > QUIET_SECONDS:
             self.looked = True
-            if not any(runner["alive"] for runner in self.client.get("/runners")):
+            if not any(runner.alive for runner in self.client.runners()):
                 note(
                     "no runner is alive, and only a runner can do this: start one with: vitrina up (or vitrina runner)"
                 )

@@ -67,5 +67,6 @@ class ControlPlane:
     def transaction(self, actor: str) -> Iterator[Connection]:
         """One change: with its audit row, whole or not at all, under the caller's name."""
         local = {"lock_timeout": "5s", "statement_timeout": "30s", "vitrina.actor": actor}
+        local["idle_in_transaction_session_timeout"] = "30s"  # a process that stands still keeps no pipeline locked
         with self.session() as conn, transaction(conn, local):
             yield conn

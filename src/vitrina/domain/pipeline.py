@@ -9,10 +9,11 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.fields import is_deeper_than, wrong_fields
-from vitrina.domain.policy import is_index
-from vitrina.domain.schedule import check_schedule
+from vitrina.domain.policy import is_index, is_outside
+from vitrina.domain.schedule import check_duration, check_schedule
 
 WAREHOUSE = "warehouse"
+INDEX_FIELDS = ("mapping", "settings", "adopt")
 MAX_DEPTH = 32  # of what is kept as it is: Elasticsearch takes 20, and JSON and YAML are read and shown recursively
 
 
@@ -56,6 +57,9 @@ class Pipeline(BaseModel):
     schedule_interval: str | None = Field(
         default=None, description="30s, 5m, 1h, 1d, or a cron line; left out: on request only."
     )
+    freshness_limit: str | None = Field(
+        default=None, description="30s, 15m, 1h, 1d: a mart that is older is stale, and an alert says so."
+    )
     enabled: bool = Field(default=True, description="Whether runners may take it.")
     python_task: str | None = Field(
         default=None,
@@ -92,6 +96,17 @@ class Pipeline(BaseModel):
         except ConfigError as error:
             raise ValueError(str(error)) from error
         return value
+
+    @field_validator("freshness_limit")
+    @classmethod
+    def _limit_is_readable(cls, value: str | None) -> str | None:
+        if not value:
+            return None
+        try:
+            check_duration("freshness_limit", value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return value.strip()
 
     @classmethod
     def parse(cls, values: dict[str, Any]) -> Self:
@@ -156,15 +171,14 @@ def resolve(pipeline: Pipeline) -> Plan:
 
 
 def _check_index_fields(pipeline: Pipeline, target: str) -> None:
-    if not is_index(target):
-        given = [name for name in ("mapping", "settings", "adopt") if getattr(pipeline, name)]
-        if given:
-            raise ConfigError(
-                f"pipeline {pipeline.name!r}: {', '.join(given)} is for an index, and {target} is a table"
-            )
+    unfit = () if is_index(target) else ("mapping", "settings") if is_outside(target) else INDEX_FIELDS
+    given = [name for name in unfit if getattr(pipeline, name)]
+    if given:
+        raise ConfigError(f"pipeline {pipeline.name!r}: {', '.join(given)} is for an index, and {target} is none")
+    if not is_outside(target):
         return
     if not pipeline.key:
-        raise ConfigError(f"pipeline {pipeline.name!r}: an index needs a key", "set key: [column, …]; it becomes _id")
+        raise ConfigError(f"pipeline {pipeline.name!r}: {target} needs a key", "set key: [column, …]; it becomes _id")
     if pipeline.publish == "atomic":
         raise ConfigError(
             f"pipeline {pipeline.name!r}: publish: atomic is for tables",

@@ -11,6 +11,7 @@ ES_TARGET_PREFIX = "es:"
 NAME = r"[a-z_][a-z0-9_]{0,62}"
 TABLE = re.compile(rf"({NAME})\.({NAME})")
 INDEX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,199}")
+PREFIXED = re.compile(rf"([a-z][a-z0-9]*):({INDEX.pattern})")
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Whitelist:
 
     tables: Sequence[str]
     indexes: Sequence[str]
+    others: Sequence[str] = ()  # with their prefixes: sqlite:*
 
 
 def is_index(target: str) -> bool:
@@ -26,11 +28,26 @@ def is_index(target: str) -> bool:
     return target.startswith(ES_TARGET_PREFIX)
 
 
+def is_outside(target: str) -> bool:
+    """Whether the mart is not a table: an index, or what a plug-in writes, by its prefix."""
+    return ":" in target
+
+
+def split_prefix(target: str) -> tuple[str, str]:
+    """`sqlite:films` as prefix and name."""
+    match = PREFIXED.fullmatch(target)
+    if not match:
+        raise ConfigError(f"target {target!r} is no prefix:name of plain lower-case names")
+    return match[1], match[2]
+
+
 def is_allowed_target(target: str, whitelist: Whitelist) -> bool:
     """Whether a pipeline may write to `target`; API and writers both ask here."""
     if is_index(target):
         name = target.removeprefix(ES_TARGET_PREFIX)
         return bool(INDEX.fullmatch(name)) and any(fnmatchcase(name, p) for p in whitelist.indexes)
+    if is_outside(target):
+        return bool(PREFIXED.fullmatch(target)) and any(fnmatchcase(target, p) for p in whitelist.others)
     return bool(TABLE.fullmatch(target)) and any(fnmatchcase(target, p) for p in whitelist.tables)
 
 
@@ -40,6 +57,8 @@ def require_allowed_target(target: str, whitelist: Whitelist) -> None:
         return
     if is_index(target):
         setting, patterns = "VITRINA_ALLOWED_ES_INDEXES", whitelist.indexes
+    elif is_outside(target):
+        setting, patterns = "VITRINA_ALLOWED_OTHER_TARGETS", whitelist.others
     else:
         setting, patterns = "VITRINA_ALLOWED_TARGET_TABLES", whitelist.tables
     allowed = ", ".join(patterns) or "nothing"

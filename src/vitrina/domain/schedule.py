@@ -18,7 +18,7 @@ def next_due(schedule: str, now: datetime, last_due: datetime | None) -> datetim
     """The first due time after the last one; what was missed meanwhile is made up for by a single run."""
     duration = DURATION.fullmatch(schedule.strip())
     if duration:
-        return _next_multiple(_seconds(duration), now, last_due)
+        return _next_multiple(_seconds("schedule_interval", duration), now, last_due)
     return _next_cron(schedule.strip(), now)
 
 
@@ -27,10 +27,18 @@ def check_schedule(schedule: str) -> None:
     next_due(schedule, datetime.now(ZoneInfo("UTC")), None)
 
 
-def _seconds(duration: re.Match[str]) -> int:
+def check_duration(field: str, text: str) -> None:
+    """Raise a ConfigError that says what a duration looks like."""
+    duration = DURATION.fullmatch(text.strip())
+    if duration is None:
+        raise ConfigError(f"{field} {text!r} is no duration", "write 30s, 15m, 1h or 1d")
+    _seconds(field, duration)
+
+
+def _seconds(field: str, duration: re.Match[str]) -> int:
     seconds = int(duration[1]) * UNITS[duration[2]]
     if not 1 <= seconds <= 366 * 86400:
-        raise ConfigError(f"schedule_interval {duration[0]!r} is outside 1 second to 366 days")
+        raise ConfigError(f"{field} {duration[0]!r} is outside 1 second to 366 days")
     return seconds
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, LiteralString, TypeAlias, cast
 
 import psycopg
-from psycopg import errors, sql
+from psycopg import errors, generators, pq, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow, dict_row
 
@@ -40,7 +40,12 @@ def connect(conninfo: str, name: str, *, autocommit: bool = True, **options: str
             row_factory=dict_row,
             application_name=f"vitrina {name}",
             connect_timeout=10,
-            keepalives_idle=30,
+            # A network that swallows everything and tells nobody is noticed within half a minute: by the system's own
+            # defaults, a slot or the heartbeat would wait for a quarter of an hour.
+            keepalives_idle=10,
+            keepalives_interval=5,
+            keepalives_count=3,
+            tcp_user_timeout=30_000,
             prepare_threshold=None,  # transaction-pooling friendly
         )
     except psycopg.OperationalError as error:
@@ -70,6 +75,26 @@ def transaction(conn: Connection, local: Mapping[str, str], *, read_only: bool =
         columns = sql.SQL(", ").join([sql.SQL("set_config(%s, %s, true)")] * len(settings))
         conn.execute(sql.SQL("SELECT ") + columns, [part for pair in settings.items() for part in pair])
         yield conn
+
+
+def prepare(conn: Connection, statement: bytes) -> None:
+    """Have the server analyse one statement, and no more; the extended protocol takes no second one."""
+    conn.pgconn.send_prepare(b"", statement)
+    _await_result(conn)
+
+
+def describe_prepared(conn: Connection) -> pq.abc.PGresult:
+    """What the statement that was prepared last, in this transaction, would give."""
+    conn.pgconn.send_describe_prepared(b"")
+    return _await_result(conn)
+
+
+def _await_result(conn: Connection) -> pq.abc.PGresult:
+    # The driver's own waiting, since libpq's would stop every other thread, and the heartbeat with them.
+    result: pq.abc.PGresult = conn.wait(generators.execute(conn.pgconn))[-1]
+    if result.status != pq.ExecStatus.COMMAND_OK:
+        raise errors.error_from_result(result)
+    return result
 
 
 @cache

@@ -9,14 +9,16 @@ from typing import Any
 import psycopg
 from psycopg.rows import tuple_row
 
-from vitrina.meta.db import connect, fetch_one
+from vitrina import __version__
+from vitrina.meta import compatibility
+from vitrina.meta.db import connect
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 LOCK = 7_165_203_118  # of pg_advisory_xact_lock; any number, as long as it is always this one
 
 
-def upgrade(conninfo: str) -> None:
-    """Apply what is missing, in one transaction, one process at a time."""
+def upgrade(conninfo: str, to: str = "head") -> None:
+    """Apply what is missing, in one transaction, one process at a time; a newer meta-store is left as it is."""
     import sqlalchemy as sa
     from alembic import command
     from alembic.config import Config
@@ -24,20 +26,13 @@ def upgrade(conninfo: str) -> None:
     engine = sa.create_engine("postgresql+psycopg://", creator=lambda: _connect(conninfo), poolclass=sa.NullPool)
     with engine.begin() as connection:
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+        if _is_newer(conninfo):
+            return
         connection.execute(sa.text("CREATE SCHEMA IF NOT EXISTS etl"))
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", str(MIGRATIONS))
-        command.upgrade(config, "head")
-
-
-def is_current(conninfo: str) -> bool:
-    """Whether every migration of this version has been applied."""
-    newest = max(file.stem.split("_")[0] for file in (MIGRATIONS / "versions").glob("*.sql"))
-    with connect(conninfo, "migrate") as conn:
-        if fetch_one(conn, "SELECT 1 WHERE to_regclass('etl.alembic_version') IS NOT NULL") is None:
-            return False
-        row = fetch_one(conn, "SELECT version_num FROM etl.alembic_version")
-    return row is not None and row["version_num"] == newest
+        command.upgrade(config, to)
+        _tell(connection.connection.driver_connection, compatibility.newest() if to == "head" else to)
 
 
 def run_sql(migration: str) -> None:
@@ -47,6 +42,26 @@ def run_sql(migration: str) -> None:
     connection = op.get_bind().connection.driver_connection
     assert isinstance(connection, psycopg.Connection)
     connection.execute(Path(migration).with_suffix(".sql").read_bytes())
+
+
+def _is_newer(conninfo: str) -> bool:
+    """Somebody with a newer program has migrated; whether this one may go on with it is for `compatibility`."""
+    with connect(conninfo, "migrate") as conn:
+        schema = compatibility.find(conn)
+    if schema.version <= compatibility.newest():
+        return False
+    wrong = compatibility.misfit(schema)
+    if wrong:
+        raise wrong
+    return True
+
+
+def _tell(connection: Any, reached: str) -> None:
+    """Keep for older programs what the migrations say of them."""
+    for migration in compatibility.known():
+        if compatibility.TOLD_SINCE <= migration.version <= reached:
+            told = {"version": migration.version, "compatible_with": migration.compatible_with}
+            connection.execute(compatibility.SQL["tell"], told | {"program": __version__})
 
 
 def _connect(conninfo: str) -> psycopg.Connection[Any]:

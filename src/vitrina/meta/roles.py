@@ -26,8 +26,17 @@ RUN_TIME = [
     "etl_captures",
     "etl_change_segments",
     "etl_indexes",
+    "etl_incidents",
+    "etl_alerts",
+    "etl_behind",
 ]
-SETTLED = ["etl_pipelines", "etl_pipeline_tasks", "etl_config_versions"]
+SETTLED = [
+    "etl_pipelines",
+    "etl_pipeline_tasks",
+    "etl_config_versions",
+    "etl_freshness",
+    "etl_schema_history",
+]
 MANAGED = ["etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens", "etl_sessions", "etl_idempotency"]
 
 
@@ -58,9 +67,10 @@ def ensure_roles(conn: Connection, source_schemas: Sequence[str], mart_schemas: 
 
 
 def set_password(conn: Connection, role: str, password: str) -> None:
-    """Let a role sign in by password."""
+    """Let a role sign in by password; hashed here, so that no log of the server can show it."""
+    hashed = conn.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256").decode()
     with translated():
-        conn.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(password)))
+        conn.execute(sql.SQL("ALTER ROLE {} PASSWORD {}").format(sql.Identifier(role), sql.Literal(hashed)))
 
 
 def _create(conn: Connection) -> None:
@@ -106,6 +116,7 @@ def _grant_meta(conn: Connection) -> None:
             ALTER FUNCTION etl.read_as_reader(text, text[]) OWNER TO vitrina_reader;
             REVOKE CREATE ON SCHEMA etl FROM vitrina_reader;
             GRANT EXECUTE ON FUNCTION etl.read_as_reader(text, text[]) TO vitrina_runner;
+            GRANT EXECUTE ON FUNCTION etl.forget_managed(double precision, double precision, integer) TO vitrina_runner;
             """
         ).format(run_time=run_time, settled=settled, managed=managed)
     )

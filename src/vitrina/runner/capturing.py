@@ -7,18 +7,15 @@ from threading import Event, Thread
 
 import structlog
 
-from vitrina.adapters.captures.changes import Tap
 from vitrina.adapters.captures.engine import Engine, Pace
-from vitrina.adapters.captures.trigger import TriggerTap
-from vitrina.adapters.captures.wal import WalTap
 from vitrina.adapters.connections import Connections
+from vitrina.adapters.registry import resolve_tap
 from vitrina.domain.errors import LeaseLost, VitrinaError
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.runner.identity import Identity
 
 log = structlog.get_logger()
-TAPS: dict[str, type[WalTap] | type[TriggerTap]] = {"wal": WalTap, "trigger": TriggerTap}
 
 
 @dataclass
@@ -80,7 +77,7 @@ class CaptureDesk:
 
     def _run(self, conn: Connection, held: Capture) -> None:
         settings = self.connections.settings
-        tap: Tap = TAPS[held.kind](self.connections.resolve_capture(held.source))
+        tap = resolve_tap(held.kind, self.connections.resolve_capture(held.source))
         engine = Engine(conn, held, tap, settings.lease_seconds, settings.change_log_max_rows, self.pace)
         try:
             engine.run(self.stopping)

@@ -13,13 +13,16 @@ import structlog
 
 from vitrina.adapters.connections import Connections
 from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, RetryableError, VitrinaError
+from vitrina.domain.lifecycle import RunStatus
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.leases import Claim, LeaseRepo, storable
+from vitrina.metrics.events import Meter
 from vitrina.runner.control import Interrupted, RunControl
 from vitrina.runner.executor import PipelineExecutor
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.runlog import RunLog
+from vitrina.tracing import span
 
 MAX_ATTEMPTS = 3
 log = structlog.get_logger()
@@ -47,8 +50,8 @@ class PipelineDispatcher:
         return claim
 
     def claim(self, leases: LeaseRepo, only: UUID | None) -> Claim | None:
-        """What was asked for or is due; then what a lost runner left behind."""
-        return leases.claim(only) or self._take_over(leases, only)
+        """What a lost runner left behind, which has waited longest; then what was asked for or is due."""
+        return self._take_over(leases, only) or leases.claim(only)
 
     def close(self) -> None:
         """End the session."""
@@ -66,8 +69,10 @@ class PipelineDispatcher:
             reason = self._why_bury(dead["status"], dead["enabled"], dead["crashes"] + 1)
             if reason:
                 if leases.bury(dead, reason):
+                    Meter(dead["name"], dead["target"]).ended(RunStatus.FAILED)
                     log.error("given up", pipeline=dead["name"], runner=dead["runner"], reason=reason)
             elif claim := leases.reclaim(dead):
+                Meter(dead["name"], dead["target"]).ended(RunStatus.FAILED)
                 log.warning("taken over from a lost runner", pipeline=dead["name"], runner=dead["runner"])
                 return claim
         return None
@@ -87,12 +92,13 @@ class PipelineDispatcher:
                 control = RunControl(self.stopping)  # one per attempt: a late heartbeat may still speak of the last
                 self.heartbeat.watch(claim.run_id, control)
                 try:
-                    return PipelineExecutor(self.connections, leases).execute(claim, control)
+                    return self._attempt(claim, leases, control)
                 except (RetryableError, DatabaseLost) as error:
                     self._back_off(claim, control, error)
                     leases = self._leases()
                     claim = self._next_attempt(claim, leases, error)
         except LeaseLost as error:
+            _meter(claim).lease_lost()
             log.warning("lease lost", pipeline=claim.name, run=claim.run_id, reason=str(error))
         except DatabaseLost as error:
             log.warning("cannot go on, the lease will expire", pipeline=claim.name, reason=str(error))
@@ -107,6 +113,11 @@ class PipelineDispatcher:
         finally:
             self.heartbeat.forget(claim.run_id)
 
+    def _attempt(self, claim: Claim, leases: LeaseRepo, control: RunControl) -> None:
+        about = span("vitrina.run", pipeline=claim.name, target=claim.target, run=claim.run_id, attempt=claim.attempt)
+        with about, _meter(claim).attempt() as ending:
+            ending.status = PipelineExecutor(self.connections, leases).execute(claim, control)
+
     def _back_off(self, claim: Claim, control: RunControl, error: RetryableError | DatabaseLost) -> None:
         if claim.attempt >= MAX_ATTEMPTS:
             raise VitrinaError(error.message, error.remedy) from error
@@ -119,7 +130,9 @@ class PipelineDispatcher:
         said = storable(str(error))
         RunLog(leases.conn, claim).say("warning", "failed, trying again", error=said, in_seconds=self._pause(claim))
         self.heartbeat.forget(claim.run_id)
-        return leases.begin_attempt(claim, said)
+        following = leases.begin_attempt(claim, said)
+        _meter(claim).retry()
+        return following
 
     def _wait(self, seconds: float, control: RunControl) -> None:
         """Back off; a pause or the end of the runner cuts it short, and the next attempt notices."""
@@ -137,4 +150,9 @@ class PipelineDispatcher:
             RunLog(leases.conn, claim).say("error", "failed", error=said)
             leases.fail(claim, said)
         except LeaseLost:
+            _meter(claim).lease_lost()
             log.warning("lease lost", pipeline=claim.name, run=claim.run_id)
+
+
+def _meter(claim: Claim) -> Meter:
+    return Meter(claim.name, claim.target)

@@ -13,7 +13,9 @@ from vitrina.adapters.job import Job, Mode
 from vitrina.adapters.planning import check_plan, make_job, resolve_key, vet_plan
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.registry import resolve_mode
+from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.pipeline import Pipeline, Plan
+from vitrina.failpoints import reach
 from vitrina.meta.repos.leases import Claim, LeaseRepo
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.state import StateRepo
@@ -29,29 +31,32 @@ class PipelineExecutor:
     connections: Connections
     leases: LeaseRepo
 
-    def execute(self, claim: Claim, control: RunControl) -> None:
+    def execute(self, claim: Claim, control: RunControl) -> RunStatus:
         """Run all steps and release the lease: done, paused, or handed back. Errors are the dispatcher's."""
         log = RunLog(self.leases.conn, claim)
         log.say("info", "started", attempt=claim.attempt, config_version=claim.version)
+        reach("claimed")
         try:
             ledger, is_burst = self._run(claim, control, log)
         except PauseRequested:
             log.say("info", "paused")
             self.leases.pause(claim)
+            return RunStatus.PAUSED
         except RunnerStopping:
             log.say("info", "handed back: this runner is stopping")
             self.leases.hand_back(claim, "the runner is stopping; another goes on")
-        else:
-            self.leases.succeed(claim, is_burst=is_burst)
-            PipelineRepo(self.leases.conn).wake_live()  # for a change that came while it was leaving
-            log.show("info", "succeeded", {f"rows_{name}": value for name, value in vars(ledger.total).items()})
+            return RunStatus.PAUSED
+        reach("before end")
+        self.leases.succeed(claim, is_burst=is_burst)
+        PipelineRepo(self.leases.conn).wake_live()  # for a change that came while it was leaving
+        log.show("info", "succeeded", {f"rows_{name}": value for name, value in vars(ledger.total).items()})
+        return RunStatus.SUCCESS
 
     def _run(self, claim: Claim, control: RunControl, log: RunLog) -> tuple[Ledger, bool]:
         pipeline = Pipeline.parse(claim.config)
         plan = check_plan(pipeline, self.connections.settings)
         with ExitStack() as stack:
             conn = stack.enter_context(self.connections.open_warehouse(f"run {claim.name}"))
-            self.leases.enter(claim, conn)
             reader = stack.enter_context(self.connections.resolve_reader(plan.source))
             job = self._job(claim, pipeline, plan, reader, control, log)
             columns = {"target": plan.target, "types": {c.name: c.type for c in job.written}}

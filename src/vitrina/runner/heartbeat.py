@@ -13,6 +13,7 @@ from vitrina.adapters.connections import Connections
 from vitrina.meta.db import Connection, queries
 from vitrina.meta.repos.leases import LeaseRepo
 from vitrina.meta.repos.requests import RequestRepo
+from vitrina.metrics import events
 from vitrina.runner.control import RunControl
 from vitrina.runner.identity import Identity
 
@@ -96,6 +97,7 @@ class Heartbeat:
                 "busy": len(watched),
             },
         )
+        events.beat(self.slots, len(watched))
         alive = leases.renew(watched) if watched else {}
         for run_id, control in watched.items():
             if run_id in alive:

@@ -11,7 +11,9 @@ from vitrina.meta.db import Connection, queries, transaction
 from vitrina.meta.repos.leases import Claim
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import Checkpoint, Fenced, StateRepo
+from vitrina.metrics.events import Meter
 from vitrina.runner.runlog import RunLog
+from vitrina.tracing import note, span
 
 STATE, LEASES = queries("state"), queries("leases")
 
@@ -34,7 +36,8 @@ class Ledger:
     def commit(self, step: Step) -> Fenced:
         """Run a step and commit it, unless the lease is lost; tells what was asked of the run meanwhile."""
         started = time.monotonic()
-        with transaction(self.conn, self.settings):
+        with span("vitrina.batch", seq=self.seq) as traced, transaction(self.conn, self.settings):
+            self.conn.execute(STATE["enter"], {"pipeline_id": self.claim.pipeline_id})
             result = step(self.conn)
             self.conn.execute(STATE["approach_fence"], {"timeout": self.fence_timeout})
             fields = self._fields(result, time.monotonic() - started)
@@ -47,12 +50,20 @@ class Ledger:
             reach("before checkpoint")
             checkpoint = Checkpoint(result.position, self.columns, self.config_hash)
             fenced = StateRepo(self.conn).fence(self.claim.pipeline_id, self.claim.epoch, self.seq, checkpoint)
+            note(traced, event=result.event, **vars(result.counts))
         reach("after checkpoint")
         self.seq += 1
         self.total += result.counts
+        self._measure(result, time.monotonic() - started)
         if not result.quiet:
             self.log.show("info", result.event, fields)
         return fenced
+
+    def _measure(self, result: StepResult, seconds: float) -> None:
+        meter = Meter(self.claim.name, self.claim.target)
+        meter.rows(result.counts)
+        if result.is_batch:
+            meter.batch(seconds)
 
     def _fields(self, result: StepResult, seconds: float) -> dict[str, object]:
         counts = {f"rows_{name}": value for name, value in vars(result.counts).items() if value}

@@ -15,15 +15,20 @@ from vitrina.adapters.connections import Connections
 from vitrina.adapters.elastic.health import look_at_elasticsearch
 from vitrina.adapters.elastic.tidying import tidy_indexes
 from vitrina.adapters.transformers import load_transforms
-from vitrina.domain.errors import ConfigError, DatabaseLost, VitrinaError
+from vitrina.adapters.webhook import Webhook
+from vitrina.domain.errors import DatabaseLost, VitrinaError
+from vitrina.meta import compatibility
 from vitrina.meta.db import Connection, queries, translated
-from vitrina.meta.migrate import is_current
+from vitrina.meta.repos.retention import Ages
+from vitrina.metrics import server as metrics
+from vitrina.runner.alerting import AlertDesk
 from vitrina.runner.capturing import CaptureDesk
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.manager import PipelineManager, work_off
 from vitrina.runner.requests import LANES, RequestDesk
+from vitrina.tracing import tracing
 
 log = structlog.get_logger()
 WAKE = "vitrina_wake"
@@ -44,12 +49,14 @@ class Runner:
         settings = self.connections.settings
         self.settings = settings
         self.heartbeat = Heartbeat(self.connections, self.identity, settings.lease_seconds, settings.slots)
+        self.metrics_port: int | None = None  # once it works, where it tells what it does
         self._wakes = [Event() for _ in range(settings.slots + len(LANES))]
 
     def main_loop(self) -> None:
         """Until told to stop. A lost database ends the tick; the next one tries again."""
         self.check()
-        with self._beating():
+        with tracing(), metrics.serving(self.settings) as port, self._beating():
+            self.metrics_port = port
             threads = self._threads()
             for thread in threads:
                 thread.start()
@@ -67,16 +74,24 @@ class Runner:
     def run_once(self, only: UUID | None = None) -> int:
         """Work off what is due now, in this thread, and return: for outside orchestrators."""
         self.check()
-        with self._beating():
+        with tracing(), self._beating():
             dispatcher = self._dispatcher()
             try:
                 with self.connections.open_warehouse("manager") as conn:
                     self._manager(conn).tick()
                 if only is None:
                     self.answer()
-                return work_off(dispatcher, self.stopping, only)
+                done = work_off(dispatcher, self.stopping, only)
+                self._alert()
+                return done
             finally:
                 dispatcher.close()
+
+    def _alert(self) -> None:
+        """Nobody may be here to deliver later."""
+        if self.settings.webhook_url:
+            with self.connections.open_warehouse("alerts") as conn:
+                AlertDesk(self.connections, self.stopping).look(conn)
 
     def answer(self) -> int:
         """Answer the requests there are, in this thread."""
@@ -89,8 +104,8 @@ class Runner:
     def check(self) -> None:
         """What must be right before anything runs."""
         load_transforms(self.settings.transform_modules)
-        if not is_current(self.connections.listen):
-            raise ConfigError("the meta-store is not up to date", "run: vitrina migrate")
+        Webhook.of(self.settings)
+        compatibility.require(self.connections.listen)
 
     def stop_on_signals(self) -> None:
         """SIGTERM and SIGINT end the current batches, release the leases and exit."""
@@ -113,7 +128,8 @@ class Runner:
             listener.execute(f"LISTEN {WAKE}")
             listener.execute("LISTEN vitrina_changes")
             manager = self._manager(conn)
-            log.info("runner ready", runner=self.identity.name, slots=self.settings.slots)
+            ready = {"runner": self.identity.name, "slots": self.settings.slots, "metrics_port": self.metrics_port}
+            log.info("runner ready", **ready)
             ticks = 0
             while not self.stopping.is_set():
                 if ticks % TIDY_EVERY == 0:
@@ -144,7 +160,7 @@ class Runner:
                     return
 
     def _threads(self) -> list[Thread]:
-        """The slots, a lane for each sort of request, and whoever looks after captures."""
+        """The slots, a lane for each sort of request, and whoever looks after captures and alerts."""
         slots, lanes = self._wakes[: self.settings.slots], self._wakes[self.settings.slots :]
         return [
             *(Thread(target=self._slot, args=(wake,), name=f"slot {n}") for n, wake in enumerate(slots)),
@@ -153,6 +169,7 @@ class Runner:
                 for pair in zip(lanes, LANES, strict=True)
             ),
             Thread(target=CaptureDesk(self.connections, self.identity, self.stopping).main_loop, name="captures"),
+            Thread(target=AlertDesk(self.connections, self.stopping).main_loop, name="alerts"),
         ]
 
     def _slot(self, wake: Event) -> None:
@@ -184,7 +201,9 @@ class Runner:
         return PipelineDispatcher(self.connections, self.identity, self.heartbeat, self.stopping)
 
     def _manager(self, conn: Connection) -> PipelineManager:
-        return PipelineManager(conn, self.settings.event_days * 86400, self.settings.max_crashes)
+        settings = self.settings
+        ages = Ages(settings.event_days, settings.run_days, settings.audit_days, settings.version_days)
+        return PipelineManager(conn, ages, settings.max_crashes)
 
     @contextmanager
     def _beating(self) -> Iterator[None]:

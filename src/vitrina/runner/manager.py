@@ -1,6 +1,6 @@
 """The manager: one tick plans schedules and tidies up; each slot works off what is due, isolated from the others."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from vitrina.domain.schedule import next_due
 from vitrina.meta.db import Connection, fetch_all, queries, translated
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.requests import RequestRepo
-from vitrina.meta.repos.runs import RunRepo
+from vitrina.meta.repos.retention import Ages, RetentionRepo
 from vitrina.runner.dispatcher import PipelineDispatcher
 
 log = structlog.get_logger()
@@ -25,7 +25,7 @@ class PipelineManager:
     """Who is due. Only a lost database passes through; a pipeline's failure is its own."""
 
     conn: Connection
-    event_seconds: float
+    ages: Ages = field(default_factory=Ages)
     max_crashes: int = 3
 
     def tick(self) -> None:
@@ -47,9 +47,10 @@ class PipelineManager:
         return PipelineRepo(self.conn).wake_live() > 0
 
     def tidy(self) -> None:
-        """Forget old events and answers, and drop scratch tables that nobody holds."""
-        RunRepo(self.conn).prune_events(self.event_seconds)
-        RequestRepo(self.conn).prune(self.event_seconds)
+        """Forget what is too old, and drop scratch tables that nobody holds."""
+        forgotten = RetentionRepo(self.conn, self.ages).forget()
+        if forgotten:
+            log.info("forgotten, by age", **forgotten)
         for row in fetch_all(self.conn, RUNNERS["orphaned_stages"]):
             try:
                 self._drop_stage(row["relname"])
@@ -59,7 +60,7 @@ class PipelineManager:
     def _drop_stage(self, name: str) -> None:
         """With the lease or the request locked: whoever claims it now makes its tables only after this has ended."""
         with translated(), self.conn.transaction():
-            self.conn.execute("SET LOCAL lock_timeout = '1s'")
+            self.conn.execute("SET LOCAL lock_timeout = '1s'; SET LOCAL idle_in_transaction_session_timeout = '5s'")
             if not self.conn.execute(RUNNERS["holder_of_stage"], {"name": name}).fetchone():
                 self.conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(SCHEMA, name)))
 

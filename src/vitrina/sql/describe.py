@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from psycopg import errors, sql
-from psycopg.pq import ExecStatus
+from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
-from vitrina.meta.db import Connection, fetch_all, translated
+from vitrina.meta.db import Connection, describe_prepared, fetch_all, prepare, translated
 
 TYPMOD = re.compile(r"\(\d+(,-?\d+)?\)")
 UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # without a length these mean a length of 1
@@ -52,13 +51,8 @@ def describe(conn: Connection, select: str) -> list[Column]:
 
 
 def _describe_statement(conn: Connection, select: str) -> list[tuple[str, int, int]]:
-    # The extended protocol takes one statement; nothing is executed.
-    pgconn = conn.pgconn
-    result = pgconn.prepare(b"", select.encode())
-    if result.status == ExecStatus.COMMAND_OK:
-        result = pgconn.describe_prepared(b"")
-    if result.status != ExecStatus.COMMAND_OK:
-        raise errors.error_from_result(result)
+    prepare(conn, select.encode())
+    result = describe_prepared(conn)
     names = [result.fname(i) or b"" for i in range(result.nfields)]
     return [(name.decode(), result.ftype(i), result.fmod(i)) for i, name in enumerate(names)]
 

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from psycopg import NotSupportedError, errors
-from psycopg.pq import ExecStatus
+from psycopg import Error, NotSupportedError, errors
 
 from vitrina.domain.errors import ConfigError
-from vitrina.meta.db import Connection
+from vitrina.meta.db import Connection, prepare
 from vitrina.sql.describe import FIRST_USER_OID
 
 TOO_COMPLEX = "54"  # the class of errors: nested too deeply, too many columns
@@ -143,13 +142,12 @@ def _listening(conn: Connection) -> Iterator[list[str]]:
 
 
 def _prepare(conn: Connection, select: str) -> None:
-    # The extended protocol takes one statement; it is analysed and rewritten, and no more.
-    result = conn.pgconn.prepare(b"", select.encode())
-    if result.status != ExecStatus.COMMAND_OK:
-        error = errors.error_from_result(result)
+    try:
+        prepare(conn, select.encode())
+    except Error as error:
         if isinstance(error, NotSupportedError) or (error.sqlstate or "").startswith(TOO_COMPLEX):
             raise ConfigError(f"the server cannot read the query: {error.diag.message_primary}") from error
-        raise error
+        raise
 
 
 def _gather(oids: Mapping[str, set[int]], names: set[str]) -> frozenset[int]:

@@ -10,6 +10,7 @@ import structlog
 from vitrina.adapters.captures.changes import REWRITTEN, Chunk, ContinuityLost, Tap
 from vitrina.adapters.captures.writer import LogWriter, rewritten
 from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture, CaptureRepo, Figures
 
@@ -93,6 +94,7 @@ class Engine:
         self.writer.append(chunk, prints)
         self._whole, self._position, self._prints = True, chunk.position or "", prints or self._prints
         self.tap.acknowledge(self._position)
+        reach("after ack")
 
     def _look(self) -> None:
         """Is everything of ours still there, and are the relations what they were?"""

@@ -80,10 +80,10 @@ def read_slice(
 ) -> tuple[list[DictRow], int]:
     """Changes of these relations after an id, and the id up to which they have been read.
 
-    At most `limit` rows, ending where a transaction does unless one alone is larger. Each row has source, id, xid, lsn,
+    At most `limit` rows, ending where a transaction does unless one alone is larger. Each row has id, xid, lsn,
     committed_at, relation, op, old_image, new_image; the images as JSON text, which Python's numbers would not survive.
-    With `columns`, an image that has all those of its relation comes without others. Behind if changes after that id
-    are gone.
+    With `columns`, an image that has all those of its relation comes without others, and `whole` tells whether both
+    have. Behind if changes after that id are gone.
     """
     end = tip(conn, source)
     images = _images(columns or {})
@@ -152,11 +152,11 @@ def _read(
 ) -> list[DictRow]:
     query = sql.SQL(
         """
-        SELECT %(source)s::text AS source, id, xid::text::bigint AS xid, lsn::text, committed_at, relation, op, {}
+        SELECT id, xid::text::bigint AS xid, lsn::text, committed_at, relation, op, {}
         FROM {} WHERE id > %(after)s AND id <= %(last)s AND relation = ANY (%(relations)s) ORDER BY id LIMIT %(limit)s
         """
     ).format(images, sql.Identifier(SCHEMA, segment))
-    params = {"source": source, "after": between[0], "last": between[1], "relations": list(relations), "limit": limit}
+    params = {"after": between[0], "last": between[1], "relations": list(relations), "limit": limit}
     try:
         with translated(), conn.transaction():
             return conn.execute(query, params).fetchall()
@@ -168,7 +168,16 @@ def _read(
 
 def _images(columns: Mapping[str, Sequence[str]]) -> sql.Composed:
     """Both images as text, with no more than is wanted of them; one that lacks a column is left as it is."""
-    return sql.SQL(", ").join(_image(sql.Identifier(name), columns) for name in ("old_image", "new_image"))
+    images = [_image(sql.Identifier(name), columns) for name in ("old_image", "new_image")]
+    return sql.SQL(", ").join([*images, _whole(columns)])
+
+
+def _whole(columns: Mapping[str, Sequence[str]]) -> sql.Composed:
+    """Whether neither image lacks a column that is wanted."""
+    text = "WHEN {0} THEN coalesce(old_image ?& {1}, true) AND coalesce(new_image ?& {1}, true)"
+    wanted = [sql.SQL(text).format(sql.Literal(table), sql.Literal(list(names))) for table, names in columns.items()]
+    cases = sql.SQL("CASE relation {} ELSE true END").format(sql.SQL(" ").join(wanted)) if wanted else sql.SQL("true")
+    return sql.SQL("{} AS whole").format(cases)
 
 
 def _image(image: sql.Identifier, columns: Mapping[str, Sequence[str]]) -> sql.Composed:

@@ -16,6 +16,7 @@ from psycopg.types.json import Jsonb
 
 from vitrina.adapters.captures.changes import REWRITTEN, Change, Chunk
 from vitrina.domain.errors import LeaseLost, RetryableError
+from vitrina.failpoints import reach
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 
@@ -57,6 +58,7 @@ class LogWriter:
 
     def append(self, chunk: Chunk, fingerprints: Mapping[str, str] | None = None) -> None:
         """Store a chunk; one with a position is published with all before it. LeaseLost: nothing is stored."""
+        reach("before append")
         with translated(), self._conn.transaction():
             self._hold()
             segment = self._segment_for(self._next_id)
@@ -64,6 +66,8 @@ class LogWriter:
             recent = self._recent | {change.relation: n for n, change in enumerate(chunk.changes, self._next_id)}
             if chunk.position is not None:
                 self._publish(chunk, after - 1, recent, fingerprints)
+            reach("in append")
+        reach("after append")
         self._next_id, self._segment = after, segment
         self._recent = recent if chunk.position is None else {}
 
@@ -84,6 +88,7 @@ class LogWriter:
     def _hold(self) -> int:
         """Lock the capture's row until the append ends, which the server sees to if we stall; the last id."""
         self._conn.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [self._stall])
+        self._conn.execute(SQL["enter"], self._guard)
         row = self._conn.execute(SQL["hold"], self._guard).fetchone()
         if row is None:
             raise LeaseLost(f"the capture of {self._held.source!r} is another runner's now")

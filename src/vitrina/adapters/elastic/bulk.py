@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from vitrina.adapters.elastic.client import BUSY, Answer, Elastic, Intruder
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.failpoints import reach
+from vitrina.metrics.events import count_items
 
 FIRST_WAIT, LONGEST_WAIT, PATIENCE = 0.1, 5.0, 45.0  # seconds
 BLOCKED = "cluster_block_exception"  # a full disk, as a rule
@@ -31,6 +32,7 @@ class BulkSender:
     alias: str
     newest: Callable[[], int]  # the highest version that we have given out
     check: Callable[[], None] = lambda: None
+    target: str = ""  # by which items are counted
 
     def send(self, shipment: Shipment) -> None:
         """Until every item has been taken."""
@@ -79,9 +81,11 @@ class BulkSender:
         if answered != shipment.count:
             return shipment, f"an answer for {answered:,} of {shipment.count:,} documents"
         failed = [(n, result) for n, result in enumerate(results) if _has_failed(result)]
+        count_items(self.target, "taken", shipment.count - len(failed))
         if not failed:
             return Shipment(b"", 0), ""
         again = [n for n, result in failed if _is_curable(result)]
+        count_items(self.target, "retried", len(again))
         if len(again) < len(failed):
             _refuse_ids(shipment)
         self._judge([result for _, result in failed if not _is_curable(result)])
@@ -104,6 +108,8 @@ class BulkSender:
         if any(_kind(result) in GONE for result in failed):
             raise Intruder(f"the write alias {self.alias} is gone")
         conflicts = [str(result["_id"]) for result in failed if result["status"] == 409]
+        count_items(self.target, "conflict", len(conflicts))
+        count_items(self.target, "refused", len(failed) - len(conflicts))
         if conflicts:
             self._judge_versions(conflicts)
         poison = [result for result in failed if result["status"] != 409]

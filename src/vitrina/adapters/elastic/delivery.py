@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from vitrina.adapters.elastic.bulk import BulkSender
-from vitrina.adapters.elastic.client import Elastic, Intruder
+from vitrina.adapters.elastic.client import Intruder
 from vitrina.adapters.elastic.generations import Generations
-from vitrina.adapters.elastic.index import IndexKeeper
 from vitrina.adapters.elastic.mirror import Mirror
+from vitrina.adapters.elastic.outlet import Outlet
 from vitrina.adapters.elastic.senders import Senders
 from vitrina.adapters.elastic.statements import ShadowSql
 from vitrina.adapters.elastic.writer import IndexWriter
@@ -26,12 +25,10 @@ from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Job, Mode, Step, StepResult, execute
 from vitrina.adapters.stage import KeySegment
 from vitrina.domain.errors import FatalError
-from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.domain.run import NOTHING, Counts
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import IndexRepo
-from vitrina.settings import Settings
 
 
 @dataclass
@@ -66,27 +63,25 @@ class Delivery(Mode):
     settling = True  # what was in doubt at the start is not all sent again yet
 
     def __init__(
-        self, job: Job, writer: IndexWriter, make_mode: Callable[[Job], Mode], settings: Settings, epoch: int
+        self, job: Job, writer: IndexWriter, make_mode: Callable[[Job], Mode], outlet: Outlet, grace: float
     ) -> None:
         self.job = job
         self.writer = writer
         self._make_mode = make_mode
-        self.threads = settings.es_senders
-        self.elastic = elastic = Elastic(settings)
-        self.keeper = IndexKeeper(elastic, job.pipeline_id, job.plan.target.removeprefix(ES_TARGET_PREFIX), epoch)
-        self.generations = Generations(self.keeper, job, writer, settings.es_grace_seconds)
+        self.outlet = outlet
+        self.generations = Generations(outlet.keeper, job, writer, grace)
         self.position = job.position
         self.confirmed = 0
 
     def steps(self) -> Generator[Step, None, None]:
         """Get the index ready, settle what is in doubt, run the mode, and serve what was built."""
-        with closing(self.elastic):
+        with closing(self.outlet):
             yield from self._alone(self._all_steps())
 
     def _all_steps(self) -> Iterator[Step]:
         yield from self._keeping_position(self.generations.open())
-        sender = BulkSender(self.elastic, self.keeper.write_alias, lambda: self.writer.version, self.job.check)
-        senders: Senders[Parcel] = Senders(sender.send, self.threads)
+        send = self.outlet.sender(self.generations.current, lambda: self.writer.version, self.job.check)
+        senders: Senders[Parcel] = Senders(send, self.outlet.threads)
         self.senders = senders
         with closing(senders):
             if self.generations.current.in_flight or self._repairs:
@@ -198,7 +193,7 @@ class Delivery(Mode):
         A repair looks at the index first: versions that somebody has raised would be in the way.
         """
         if self._repairs:
-            yield from Mirror(self.job, self.writer, self.elastic).steps()
+            yield from Mirror(self.job, self.writer, self.outlet).steps()
         yield self._doubt
         for start, end in self.job.slices(0, self.in_doubt):
             yield partial(self._send_again, start, end)

@@ -1,6 +1,6 @@
 """Which index a run writes: the one that is served, or a new one beside it that takes its place when it is whole."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from psycopg import sql
 
-from vitrina.adapters.elastic.index import IndexKeeper
+from vitrina.adapters.elastic.outlet import Keeper
 from vitrina.adapters.elastic.shadow import create_shadow, drop_shadow
 from vitrina.adapters.elastic.writer import IndexWriter
 from vitrina.adapters.finders.work import Work
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 class Generations:
     """Opens a generation before a run's work and closes it after."""
 
-    def __init__(self, keeper: IndexKeeper, job: Job, writer: IndexWriter, grace: float) -> None:
+    def __init__(self, keeper: Keeper, job: Job, writer: IndexWriter, grace: float) -> None:
         self.keeper = keeper
         self.grace = grace  # seconds that a retired index is kept
         self.job = job
@@ -62,13 +62,8 @@ class Generations:
         """The last documents of an index that is built are on their way: what else it needs is begun beside them."""
         if self.current.is_building:
             aside = ThreadPoolExecutor(1, "serving")
-            self.ready = aside.submit(self._refresh_and_configure)
+            self.ready = aside.submit(self.keeper.make_ready, self.current.index, self.shape.serving)
             aside.shutdown(wait=False)
-
-    def _refresh_and_configure(self) -> None:
-        self.keeper.elastic.await_shards(self.current.index)
-        self.keeper.elastic.refresh(self.current.index)
-        self.keeper.elastic.configure(self.current.index, self.shape.serving)
 
     def close(self) -> Iterator[Step]:
         """Serve what was built, and remove what has been retired for long enough."""
@@ -124,7 +119,7 @@ class Generations:
             return f"index {generation.index} is gone"
         return "" if found == generation.uuid else f"index {generation.index} was created anew by somebody else"
 
-    def _refuse_foreign(self, served: dict[str, Any]) -> None:
+    def _refuse_foreign(self, served: Mapping[str, Any]) -> None:
         ours = {generation.index for generation in self.known}
         foreign = [name for name, index in served.items() if name not in ours and not self.keeper.is_ours(index)]
         if not foreign:
@@ -185,8 +180,7 @@ class Generations:
     def _verify(self, conn: Connection) -> StepResult:
         """Before anybody sees it: as many documents as there should be, and not many fewer than are served now."""
         index = self.current.index
-        self.keeper.elastic.refresh(index)
-        found = self.keeper.elastic.count(index)
+        found = self.keeper.count(index)
         work = Work.prepare(self.job, conn)
         expected = self._guard_deletes(conn, work)
         wrong = f"index {index} has {found:,} documents instead of {expected:,}; {self.keeper.target} was left alone"

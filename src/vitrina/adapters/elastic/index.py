@@ -83,6 +83,17 @@ class IndexKeeper:
         epoch = alias.removeprefix(self._alias_prefix)
         return alias.startswith(self._alias_prefix) and epoch.isdigit() and int(epoch) <= last
 
+    def make_ready(self, index: str, serving: dict[str, Any]) -> None:
+        """The settings that were put off, and a refresh."""
+        self.elastic.await_shards(index)
+        self.elastic.refresh(index)
+        self.elastic.configure(index, serving)
+
+    def count(self, index: str) -> int:
+        """As many as a search would see now."""
+        self.elastic.refresh(index)
+        return self.elastic.count(index)
+
     def serve(self, generation: Generation) -> None:
         """Point the target to it, in one move: a search sees the old index or the new one."""
         actions: list[dict[str, Any]] = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from vitrina.adapters.elastic.client import Elastic
+from vitrina.adapters.elastic.outlet import Outlet
 from vitrina.adapters.elastic.statements import HASH, VERSION, ShadowSql
 from vitrina.adapters.elastic.writer import IndexWriter
 from vitrina.adapters.job import Job, Step, StepResult, execute, fetch
@@ -56,10 +56,10 @@ def mirror(
 class Mirror:
     """The first step of a repair: the shadow is made to know what it is wrong about, and strangers are deleted."""
 
-    def __init__(self, job: Job, writer: IndexWriter, elastic: Elastic) -> None:
+    def __init__(self, job: Job, writer: IndexWriter, outlet: Outlet) -> None:
         self.job = job
         self.writer = writer
-        self.elastic = elastic
+        self.outlet = outlet
 
     def steps(self) -> Iterator[Step]:
         """One."""
@@ -68,9 +68,8 @@ class Mirror:
     def _look(self, conn: Connection) -> StepResult:
         generation = self.writer.generation
         assert generation is not None
-        self.elastic.refresh(generation.index)
         mirrored = Mirrored(self.job.pipeline_id, COLUMNS)
-        mirror(conn, mirrored, self.elastic.scan(generation.index), None, self.job.check)
+        mirror(conn, mirrored, self.outlet.scan(generation.index), None, self.job.check)
         mart, _ = self.writer.prepare(conn, self.job.wanted)
         statements = MirrorSql(self.writer.statements(mart), mirrored)
         seen = fetch(conn, statements.newest_version())["version"] or 0

@@ -12,19 +12,18 @@ from typing import Any
 
 from psycopg import sql
 
-from vitrina.adapters.elastic.client import Elastic
 from vitrina.adapters.elastic.mirror import ID, Mirrored, mirror
+from vitrina.adapters.elastic.outlet import Outlet
 from vitrina.adapters.elastic.shape import DOCUMENT
 from vitrina.adapters.elastic.statements import HASH, HASHED, ShadowSql, shadow_columns
 from vitrina.adapters.elastic.writer import IndexWriter
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.inquiry import Inquiry
-from vitrina.adapters.job import execute
+from vitrina.adapters.job import Job, execute
 from vitrina.adapters.stage import SCHEMA, KeySegment
 from vitrina.adapters.writers.postgres import Mart
 from vitrina.adapters.writers.report import SHOWN_LENGTH, ReportSql
 from vitrina.domain.errors import ConfigError
-from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.domain.request import ReconcileParams
 from vitrina.meta.db import transaction
 from vitrina.sql.describe import Column
@@ -42,7 +41,8 @@ class IndexReconciliation:
 
     inquiry: Inquiry
     params: ReconcileParams
-    elastic: Elastic
+    job: Job
+    outlet: Outlet
 
     def report(self) -> dict[str, Any]:
         """The same report as a table's; the ends of the control field are compared as text."""
@@ -80,11 +80,10 @@ class IndexReconciliation:
     # ── both sides ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _prepare(self) -> None:
-        self.job = self.inquiry.job()
         assert isinstance(self.job.writer, IndexWriter)
         self.writer = self.job.writer
-        self.index = self.inquiry.plan.target.removeprefix(ES_TARGET_PREFIX)
-        if not self.elastic.get(self.index):
+        self.index = self.outlet.keeper.target
+        if not self.outlet.keeper.behind_target():
             raise ConfigError(f"index {self.index} does not exist yet", "run the pipeline first")
         names = [c.name for c in self.writer.fields]
         asked = self.params.control_field
@@ -102,9 +101,8 @@ class IndexReconciliation:
         return "rows go through Python" if self.job.transformer else ""
 
     def _mirror(self) -> None:
-        self.elastic.refresh(self.index)
         with self.inquiry.scratch() as conn:
-            mirror(conn, self.mirrored, self.elastic.scan(self.index), self.control, self.job.check)
+            mirror(conn, self.mirrored, self.outlet.scan(self.index), self.control, self.job.check)
 
     @property
     def _source(self) -> sql.Composable:
@@ -176,7 +174,7 @@ class IndexReconciliation:
         return {row["id"]: _exact(row["doc"]) for row in self._read(text)} if ids else {}
 
     def _held(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        answer = _exact(self.elastic.sources(self.index, list(ids))) if ids else {}
+        answer = _exact(self.outlet.sources(self.index, list(ids))) if ids else {}
         return {doc["_id"]: doc["_source"] for doc in answer.get("docs", []) if "_source" in doc}
 
     def _sample(self, id_: str, wanted: dict[str, Any] | None, held: dict[str, Any] | None) -> dict[str, Any]:

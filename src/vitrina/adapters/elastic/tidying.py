@@ -8,6 +8,7 @@ from psycopg import sql
 from vitrina.adapters.elastic.client import Elastic
 from vitrina.adapters.elastic.shadow import SCHEMA, drop_shadow
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.policy import is_outside
 from vitrina.meta.db import Connection, translated
 from vitrina.meta.repos.indexes import IndexRepo, expired, orphaned_shadows
 from vitrina.settings import Settings
@@ -20,7 +21,8 @@ def tidy_indexes(conn: Connection, settings: Settings) -> None:
     for name in orphaned_shadows(conn):
         with translated():
             conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(SCHEMA, name)))
-    retired = expired(conn, settings.es_grace_seconds)
+    expired_now = expired(conn, settings.es_grace_seconds)
+    retired = [found for found in expired_now if not is_outside(found.target)]  # a plug-in's have a prefix: its run's
     if not retired or settings.elasticsearch_url is None:
         return
     try:

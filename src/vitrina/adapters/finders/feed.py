@@ -55,7 +55,7 @@ class Slice:
 
     def lacks(self, relation: str, columns: Sequence[str]) -> bool:
         """Whether some row was told without one of these columns: a large value that did not change, as a rule."""
-        changes = self.relations[relation]
+        changes = [change for change in self.relations[relation] if not change["whole"]]
         texts = [image for change in changes for image in (change["old_image"], change["new_image"]) if image]
         return any(not json.loads(text).keys() >= set(columns) for text in texts)
 

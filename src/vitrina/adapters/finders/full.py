@@ -21,17 +21,15 @@ class FullMode(Mode):
         self.job = job
 
     def steps(self) -> Generator[Step, None, None]:
-        """Prepare the mart, stage if need be, then load it or compare and converge."""
+        """Prepare the mart, then load it, or compare and converge; from a stage if need be."""
         yield self._prepare
-        reason = self._why_stage()
-        if reason:
-            yield partial(self.work.fill, why=reason)
+        reason = self._why_whole()
         if self.mart_is_empty:
-            yield from Load(self.work).steps()
-        elif self.job.options.rebuild:
-            yield self._replace_all
+            yield from Load(self.work).steps(reason)
         else:
-            yield from Comparison(self.work).steps()
+            if reason:
+                yield partial(self.work.fill, why=reason)
+            yield from [self._replace_all] if self.job.options.rebuild else Comparison(self.work).steps()
         yield self._clean_up
 
     def _prepare(self, conn: Connection) -> StepResult:
@@ -39,8 +37,8 @@ class FullMode(Mode):
         self.mart_is_empty = self.work.is_empty(conn)
         return StepResult("mart is ready", fields={"target": self.job.plan.target, "ddl": self.work.ddl})
 
-    def _why_stage(self) -> str:
-        """Why rows have to be staged before anything else; empty when the query can be read in place."""
+    def _why_whole(self) -> str:
+        """Why everything has to be read before anything is written; empty when the query can be read in place."""
         if not self.job.reader.is_local:
             return f"source {self.job.plan.source} is another server"
         if self.job.transformer:

@@ -26,7 +26,7 @@ from vitrina.domain.run import NOTHING
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection, connect
 
-SLICE = 5_000  # changes that are mapped to keys at once
+SLICE = 10_000  # changes that are mapped to keys at once
 LINGER_SECONDS = 2.0  # how long a follower waits for more before it gives its slot back
 BURST_SECONDS = 600.0  # and how long it stays when there is always more
 PATIENCE_SECONDS = 1.0  # or when others wait for a slot

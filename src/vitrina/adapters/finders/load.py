@@ -1,4 +1,4 @@
-"""Loading an empty mart: plain ordered inserts, by key range from the query or by number from the stage."""
+"""Loading an empty mart: plain ordered inserts, by key range from the query, at once, or by number from the stage."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -9,11 +9,12 @@ from psycopg import sql
 
 from vitrina.adapters.filling import copy_across
 from vitrina.adapters.finders.comparison import Comparison
-from vitrina.adapters.finders.work import Work
+from vitrina.adapters.finders.work import NO_NULLS, ONCE, Work
 from vitrina.adapters.job import Step, StepResult, execute
 from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.writers.converge import reader_scope
-from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.adapters.writers.writer import UNLIMITED
+from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
 
@@ -24,17 +25,23 @@ class Load:
     def __init__(self, work: Work) -> None:
         self.work = work
         self.job = work.job
+        self.too_dear = ""
 
-    def steps(self) -> Iterator[Step]:
-        """Find where batches end, or stage if ranges would be dear; then batch after batch."""
-        if not self.work.staged:
+    def steps(self, why_whole: str = "") -> Iterator[Step]:
+        """By key range. Where everything has to be read at once, it goes straight into the mart, or into a stage first.
+
+        An empty mart has nothing to lose: what is interrupted starts again, as filling a stage would.
+        """
+        if not why_whole:
             yield self._find_bounds
-            if self.too_dear:
-                yield partial(self.work.fill, why=self.too_dear)
-        if self.work.staged_rows is not None:
-            yield from self._slices(self.work.staged_rows)
-        else:
+            why_whole = self.too_dear
+        if not why_whole:
             yield from self._ranges(self.job.batch_size)
+        elif self._takes_all:
+            yield partial(self._load_all, why_whole)
+        else:
+            yield partial(self.work.fill, why=why_whole)
+            yield from self._slices(self.work.staged_rows or 0)
 
     def _slices(self, rows: int) -> Iterator[Step]:
         atomic = self.job.plan.publish == "atomic"
@@ -58,8 +65,15 @@ class Load:
         self.work.refuse_null_keys(conn, self.bounds.identifier)
         self.too_dear = self._too_dear(conn)
         batches = self.bound_count + 1
-        read = "staged" if self.too_dear else "by key range"
+        read = ("at once" if self._takes_all else "staged") if self.too_dear else "by key range"
         return StepResult("found what to load", position={"phase": "load"}, fields={"batches": batches, "read": read})
+
+    @property
+    def _takes_all(self) -> bool:
+        """Whether all rows go into the mart in one transaction: a table takes them if nothing has to be cast."""
+        if self.job.writer.most_rows < UNLIMITED:
+            return False
+        return bool(self.too_dear) or self.work.mart.takes(self.job.output)
 
     def _too_dear(self, conn: Connection) -> str:
         """Judged by a batch in the middle."""
@@ -86,6 +100,33 @@ class Load:
         rows = self._insert(conn, scope, self.work.key_columns("t"), params)
         return self._loaded(Counts(read=rows, written=rows), number + 1, self.bound_count + 1)
 
+    def _load_all(self, why: str, conn: Connection) -> StepResult:
+        """Everything that the query gives: inside Postgres if ranges would be dear there, else through here."""
+        try:
+            read, written = self._insert_all(conn) if self.too_dear else self.work.pour(self.work.mart, conn)
+        except (psycopg.IntegrityError, VitrinaError) as error:
+            raise self._fault(error) from error
+        self.work.refuse_null_keys(conn, self.work.mart.identifier)
+        return StepResult("loaded", Counts(read=read, written=written), {"phase": "load"}, {"why": why}, is_batch=True)
+
+    def _insert_all(self, conn: Connection) -> tuple[int, int]:
+        """In one statement, with the memory of a comparison."""
+        conn.execute("SELECT set_config('work_mem', %s, true)", [self.job.reader.settings["work_mem"]])
+        scope = reader_scope(self.job.columns, sql.SQL("'{}'::text[]"), "$1")
+        statement = self.work.statements.insert(scope, self.work.key_columns("t"))
+        rows = int(self.work.apply(conn, statement, [self.work.query.whole().as_string(conn)])["written"])
+        return rows, rows
+
+    def _fault(self, error: Exception) -> Exception:
+        """What is wrong with a row, if that is what it was."""
+        cause = error if isinstance(error, psycopg.Error) else error.__cause__
+        if isinstance(cause, psycopg.errors.UniqueViolation):
+            return self._conflict(cause)
+        if isinstance(cause, psycopg.errors.NotNullViolation) and cause.diag.column_name in self.work.mart.key:
+            self.work.refuse_nulls(self.work.mart.key, "key")
+            return ConfigError(f"a key is NULL: {cause.diag.message_detail}", NO_NULLS)
+        return error
+
     def load_slice(self, start: int, end: int, conn: Connection) -> StepResult:
         """Staged rows, by number."""
         rows = self._insert(conn, self.work.stage.slice(), sql.SQL("t.vitrina_n"), [start, end])
@@ -104,7 +145,7 @@ class Load:
     def _conflict(self, error: psycopg.errors.UniqueViolation) -> Exception:
         """A key was there already: the query gave it twice, or somebody else writes to the mart."""
         detail = error.diag.message_detail or ""
-        if self.work.staged:
-            return ConfigError(f"the query gives a key twice: {detail}", "make the key unique in the query")
+        if self.work.staged or not self.job.stays_inside:
+            return ConfigError(f"the query gives a key twice: {detail}", ONCE)
         self.work.refuse_duplicates(self.job.reader.fetch(self.work.statements.duplicates(self.work.query.source)))
         return RetryableError(f"somebody else wrote to {self.job.plan.target}: {detail}")

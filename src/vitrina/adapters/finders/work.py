@@ -6,7 +6,7 @@ from typing import Any
 
 from psycopg import sql
 
-from vitrina.adapters.filling import copy_across, transform_across
+from vitrina.adapters.filling import Target, copy_across, transform_across
 from vitrina.adapters.job import Job, StepResult, execute, fetch
 from vitrina.adapters.stage import KeySegment, Stage
 from vitrina.adapters.writers.converge import MartSql, QueryText
@@ -22,6 +22,7 @@ STAGED_ROW_COST = 0.3
 LENIENCY = 8.0
 SHOWN_COLUMNS, SHOWN_LENGTH = 5, 80  # of a row that is named by more than its key
 NO_NULLS = "filter it out, or choose another column"
+ONCE = "make the key unique in the query"
 
 
 @dataclass
@@ -71,17 +72,21 @@ class Work:
         return row
 
     def fill(self, conn: Connection, why: str) -> StepResult:
-        """Stage everything the query gives, in key order, once."""
+        """Stage everything the query gives, once."""
         self.stage.create(conn)
-        query = self.query.by_range(lower=False, upper=False) if self.job.transformer else self.query.whole()
-        ordered = query + sql.SQL(" ORDER BY ") + self.key_columns("q")
-        if self.job.transformer:
-            read = transform_across(self.job, ordered, self.stage, conn)
-        else:
-            read = copy_across(self.job.reader, ordered, self.stage, conn)
+        read, _ = self.pour(self.stage, conn)
         self.staged_rows = self.stage.settle(conn)
         self.refuse_null_keys(conn, self.stage.identifier)
         return StepResult("staged", Counts(read=read), {"phase": "stage"}, {"rows": self.staged_rows, "why": why})
+
+    def pour(self, target: Target, conn: Connection) -> tuple[int, int]:
+        """Everything the query gives, in key order and through the transforms; how many rows were read and written."""
+        query = self.query.by_range(lower=False, upper=False) if self.job.transformer else self.query.whole()
+        ordered = query + sql.SQL(" ORDER BY ") + self.key_columns("q")
+        if self.job.transformer:
+            return transform_across(self.job, ordered, target, conn)
+        rows = copy_across(self.job.reader, ordered, target, conn)
+        return rows, rows
 
     def new_keys(self) -> KeySegment:
         """A segment for keys in the mart's types."""
@@ -141,7 +146,7 @@ class Work:
         """A ConfigError that names the keys, if there are any."""
         if rows:
             named = "; ".join(map(self._named, rows))
-            raise ConfigError(f"the query gives a key twice: {named}", "make the key unique in the query")
+            raise ConfigError(f"the query gives a key twice: {named}", ONCE)
 
     def guard_deletes(self, gone: int, mart: int, read: int, kept: str = "nothing was written") -> None:
         """The mass-delete guard, asked before anything is committed."""

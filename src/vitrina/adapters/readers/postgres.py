@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
-from psycopg import errors, sql
+from psycopg import sql
 from psycopg.adapt import Loader
-from psycopg.pq import ExecStatus
 from psycopg.rows import dict_row
 
 from vitrina.adapters.documents import JsonLoader
 from vitrina.domain.errors import ConfigError
-from vitrina.meta.db import Connection, transaction, translated
+from vitrina.meta.db import Connection, prepare, transaction, translated
 from vitrina.sql.describe import Column, describe
 from vitrina.transforms import Row
 
@@ -89,9 +88,7 @@ class PostgresReader:
 
     def _refuse_several(self, command: sql.Composed) -> None:
         """COPY goes by the simple protocol, which would run several statements; preparing it takes one only."""
-        result = self.conn.pgconn.prepare(b"", command.as_bytes(self.conn))
-        if result.status != ExecStatus.COMMAND_OK:
-            raise errors.error_from_result(result)
+        prepare(self.conn, command.as_bytes(self.conn))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -2,10 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
+import psycopg
 from psycopg import sql
 
+from vitrina.adapters.stage import copy_in
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.policy import split_table
 from vitrina.meta.db import Connection, fetch_all, queries, translated
@@ -46,6 +49,15 @@ class Mart:
     def identifier(self) -> sql.Identifier:
         """Its name, quoted."""
         return sql.Identifier(self.schema, self.table)
+
+    def takes(self, columns: Sequence[Column]) -> bool:
+        """Whether rows of these columns can go into it as they are: nothing is cast, left out or stamped."""
+        same = all(self.types[c.name] == c.type for c in self.columns)
+        return same and tuple(columns) == self.columns and not self.stamped
+
+    def copy_in(self, conn: Connection, copy_format: str) -> AbstractContextManager[psycopg.Copy]:
+        """COPY into the columns that are written."""
+        return copy_in(conn, self.identifier, [c.name for c in self.columns], copy_format)
 
     def cast(self, column: str, value: sql.Composable, query_type: str) -> sql.Composable:
         """A value of the query in the type (and, for keys, the collation) of the mart.

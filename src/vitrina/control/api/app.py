@@ -11,13 +11,14 @@ from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
 from vitrina import __version__
-from vitrina.control.api import pipelines, system
+from vitrina.control.api import metrics, pipelines, system
 from vitrina.control.api.auth import authorise
 from vitrina.control.api.errors import add_error_handlers
 from vitrina.control.api.limits import LimitBody
 from vitrina.control.api.openapi import PROBLEMS, describe
 from vitrina.control.console.app import create_console
 from vitrina.control.plane import ControlPlane
+from vitrina.control.services.metrics import StateMetrics
 
 STATIC = Path(str(files("vitrina") / "control" / "static"))
 DESCRIPTION = "Write a SELECT, name its key, and Vitrina keeps a mart equal to it."
@@ -36,11 +37,13 @@ def create_app(plane: ControlPlane) -> FastAPI:
         title="Vitrina", version=__version__, description=DESCRIPTION, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.state.plane = plane
+    app.state.metrics = StateMetrics(plane)
     api = APIRouter(prefix="/api/v1", dependencies=[Depends(authorise)], responses=PROBLEMS)
     api.include_router(pipelines.router)
     api.include_router(system.router)
     app.include_router(api)
     app.include_router(system.public)
+    app.include_router(metrics.router)
     app.mount("/console", create_console(plane), name="console")
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(LimitBody)

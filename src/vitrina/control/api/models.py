@@ -7,6 +7,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from vitrina import __version__
 from vitrina.control.api.freshness import LiveOut
 from vitrina.control.findings import Finding
 from vitrina.control.services.freshness import Freshness
@@ -118,6 +119,7 @@ class PipelinePatch(Body):
     incremental_id_key: str | None = None
     batch_size: int | None = Field(default=None, ge=1, le=1_000_000)
     schedule_interval: str | None = None
+    freshness_limit: str | None = None
     enabled: bool | None = None
     python_task: str | None = Field(
         default=None, validation_alias=AliasChoices("python_task", "task_name"), serialization_alias="python_task"
@@ -154,6 +156,9 @@ class Requested(BaseModel):
     name: str
     status: Status
     changed: bool = Field(description="False: it was so already, and nothing was done.")
+    after_run: int = Field(
+        description="The runs that serve this request have greater ids; one under way is among them."
+    )
 
     @classmethod
     def of(cls, answer: Answer) -> Self:
@@ -172,13 +177,24 @@ class StatusOut(BaseModel):
     due_at: datetime | None
     last_run: "RunOut | None"
     live: LiveOut | None = Field(description="For live: how fresh the mart is.")
+    incidents: list["IncidentOut"] = Field(description="What is wrong now, and was told by an alert.")
 
     @classmethod
-    def of(cls, stored: StoredPipeline, last_run: DictRow | None, live: Freshness | None) -> Self:
+    def of(
+        cls, stored: StoredPipeline, last_run: DictRow | None, live: Freshness | None, incidents: list[DictRow]
+    ) -> Self:
         """From the meta-store."""
         kept = {name: getattr(stored, name) for name in ("id", "name", "status", "enabled", "version", "due_at")}
         run = RunOut.of(last_run) if last_run else None
-        return cls(**kept, last_run=run, live=LiveOut.of(live) if live else None)
+        wrong = [IncidentOut(kind=row["kind"], since=row["since"]) for row in incidents]
+        return cls(**kept, last_run=run, live=LiveOut.of(live) if live else None, incidents=wrong)
+
+
+class IncidentOut(BaseModel):
+    """Something that is wrong with a pipeline until it has recovered."""
+
+    kind: Literal["failed", "stale"] = Field(description="stale: its mart is older than freshness_limit.")
+    since: datetime
 
 
 class StateOut(BaseModel):
@@ -340,6 +356,7 @@ class Health(BaseModel):
     """Whether this process can serve."""
 
     status: Literal["ok", "unavailable"]
+    version: str = Field(default_factory=lambda: __version__, description="Of the program.")
     checks: dict[str, str]
 
 

@@ -241,10 +241,12 @@ def ask_reconcile(
     responses=problems(404, 409),
 )  # fmt: skip
 @needs(Role.OPERATOR)
-def repair_pipeline(service: Pipelines, which: Which, body: models.RepairBody | None = None) -> models.Requested:
+def repair_pipeline(
+    service: Pipelines, which: Which, body: models.RepairBody | None = None, idempotency_key: IdempotencyKey = None
+) -> models.Requested:
     """A run that compares mart and query and converges the keys that differ, whatever the mode."""
     options = RunOptions(repair=True, allow_deletes=(body or models.RepairBody()).allow_deletes)
-    return models.Requested.of(service.run(which, options))
+    return models.Requested.of(service.run(which, options, idempotency_key))
 
 
 def _accepted(row: dict[str, Any], response: Response) -> models.RequestOut:

@@ -118,11 +118,16 @@ def readyz(plane: Plane, response: Response) -> models.Health:
 
 
 def _look_again(look: Looking, run: dict[str, Any], after: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The run first: what it said before it ended is then among the events. One that was deleted says no more."""
+    """The run first: what it said before it ended is then among the events.
+
+    One that is gone says no more: it was a live mart's and went well, so that it was added to the row of its hour; or
+    its pipeline was deleted.
+    """
     try:
         return look.run(run["id"]), look.events(run["id"], after)
     except NotFound:
-        return run | {"status": RunStatus.FAILED}, []
+        status = RunStatus.SUCCESS if look.has_pipeline(run["pipeline_id"]) else RunStatus.FAILED
+        return run | {"status": status}, []
 
 
 def _event_id(last_event_id: str | None) -> int:

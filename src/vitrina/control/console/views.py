@@ -11,6 +11,7 @@ from psycopg.rows import DictRow
 from vitrina.control.console.access import BASE
 from vitrina.control.console.i18n import Words
 from vitrina.control.services import progress
+from vitrina.control.services.freshness import cursor_time
 
 WORDS = {
     "IDLE": "idle",
@@ -77,11 +78,7 @@ def rate_of(run: DictRow) -> float | None:
 
 def lag_of(row: DictRow) -> datetime | None:
     """Where a cursor stands, if it is a time."""
-    try:
-        at = datetime.fromisoformat(row["last_processed_value"] or "")
-    except ValueError:
-        return None
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
+    return cursor_time(row["last_processed_value"])
 
 
 def bars(runs: list[DictRow], words: Words) -> Markup:

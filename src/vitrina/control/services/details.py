@@ -17,7 +17,7 @@ from vitrina.control.problems import Invalid
 from vitrina.control.services.looking import Looking
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.domain.policy import is_index, split_table
+from vitrina.domain.policy import is_outside, split_table
 from vitrina.meta.db import fetch_one, queries
 from vitrina.meta.repos.overview import OverviewRepo
 from vitrina.meta.repos.pipelines import StoredPipeline
@@ -78,8 +78,8 @@ class Details:
     def sample(self, stored: StoredPipeline, limit: int) -> dict[str, Any]:
         """The first rows of its mart, every value as Postgres writes it."""
         target = stored.target or ""
-        if is_index(target):
-            raise Invalid(f"{target} is an index: its documents are not shown here", "search it where it is")
+        if is_outside(target):
+            raise Invalid(f"{target} is no table: its documents are not shown here", "search it where it is")
         with self.plane.connections.resolve_reader(WAREHOUSE) as reader:
             table = sql.SQL("TABLE {}").format(sql.Identifier(*split_table(target))).as_string(None)
             return _first_rows(reader.within(LOOK_SECONDS), table, limit)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
@@ -36,6 +36,15 @@ def freshness(conn: Connection, ids: Sequence[UUID]) -> dict[UUID, Freshness]:
     captures = (capture for capture in CaptureRepo(conn).all() if capture.source in sources)
     warnings = {capture.source: tuple(report(conn, capture)["warnings"]) for capture in captures}
     return {row["id"]: _of(row, warnings.get(row["source"], ())) for row in rows}
+
+
+def cursor_time(value: str | None) -> datetime | None:
+    """Where the cursor of an incremental pipeline stands, if it is a time."""
+    try:
+        at = datetime.fromisoformat(value or "")
+    except ValueError:
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _of(row: DictRow, warnings: tuple[str, ...]) -> Freshness:

@@ -59,6 +59,19 @@ def index_findings(
     yield from _served_findings(plan, shape, served)
 
 
+def plugged_findings(
+    plan: Plan, output: Sequence[Column], settings: Settings, served: Served | None
+) -> Iterator[Finding]:
+    """About a mart that a plug-in keeps, which only has to be installed where runners run."""
+    del settings
+    shape = Shape.of(plan, output)
+    fits = served is not None and (served.target, served.shape) == (plan.target, shape.fingerprint)
+    fields = ", ".join(c.name for c in shape.columns)
+    yield Finding("info", "target_table", f"{plan.target} {'has' if fits else 'would be made with'} {fields}")
+    if served is not None and not fits:
+        yield from _drift(plan, shape, served)
+
+
 def _name(plan: Plan) -> str:
     return plan.target.removeprefix(ES_TARGET_PREFIX)
 

@@ -21,6 +21,7 @@ from vitrina.control.problems import NotFound
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, resolve
+from vitrina.meta.compatibility import find, misfit
 from vitrina.meta.db import fetch_all, queries
 from vitrina.meta.repos.captures import CaptureRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
@@ -30,7 +31,7 @@ from vitrina.sql.lineage import Catalog, tables_of, trace
 
 log = structlog.get_logger()
 RUNNERS = queries("runners")
-LINEAGE = queries("lineage")
+LINEAGE, PIPELINES = queries("lineage"), queries("pipelines")
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ class Looking:
             raise NotFound(f"there is no run {run_id}")
         return row
 
+    def has_pipeline(self, pipeline_id: UUID) -> bool:
+        """Whether it is still stored."""
+        with self.plane.session() as conn:
+            return bool(fetch_all(conn, PIPELINES["find"], {"which": str(pipeline_id)}))
+
     def events(self, run_id: int, after: int, limit: int = 500) -> list[DictRow]:
         """What it said after an event."""
         with self.plane.session() as conn:
@@ -78,10 +84,13 @@ class Looking:
         try:
             with self.plane.session() as conn:
                 fetch_all(conn, RUNNERS["any"])
+                wrong = misfit(find(conn))
         except VitrinaError as error:
             log.warning("not ready", error=str(error))
             return {"meta-store": "does not answer"}
-        return {"meta-store": "ok"}
+        if wrong:
+            log.warning("not ready", error=str(wrong))
+        return {"meta-store": "does not fit this program" if wrong else "ok"}
 
     def horizon(self, stored: StoredPipeline) -> dict[str, Any] | None:
         """For an incremental pipeline: up to where rows are final, and who holds it back."""

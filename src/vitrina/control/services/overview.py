@@ -9,6 +9,7 @@ from psycopg.rows import DictRow
 
 from vitrina.control.plane import ControlPlane
 from vitrina.control.services.freshness import freshness
+from vitrina.meta.repos.alerts import AlertRepo
 from vitrina.meta.repos.overview import OverviewRepo
 
 SORTS = ("name", "status", "target", "mode", "last", "rows", "rate", "fresh", "next")
@@ -73,7 +74,9 @@ def _rows(repo: OverviewRepo, ids: Sequence[UUID]) -> list[DictRow]:
         runs[run["pipeline_id"]].append(run)
     live = [row["id"] for row in rows if row["mode"] == "live"]
     fresh = freshness(repo.conn, live) if live else {}
+    stale = {row["pipeline_id"]: row["since"] for row in AlertRepo(repo.conn).incidents(ids) if row["kind"] == "stale"}
     for row in rows:
+        row["stale_since"] = stale.get(row["id"])
         row["runs"] = runs[row["id"]][::-1]
         row["live"] = fresh.get(row["id"])
     return rows

@@ -20,6 +20,7 @@ from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection
+from vitrina.meta.repos.alerts import AlertRepo
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.meta.repos.editing import EditingRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
@@ -29,17 +30,18 @@ from vitrina.sql.describe import Column
 
 RUNNING = (Status.RUNNING, Status.PAUSE_REQUESTED)
 EDIT_ATTEMPTS = 5
-EDITABLE_WHILE_RUNNING = {"batch_size", "schedule_interval", "enabled", "description"}
+EDITABLE_WHILE_RUNNING = {"batch_size", "schedule_interval", "freshness_limit", "enabled", "description"}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a request to run or to pause: the status then, and whether anything was done."""
+    """What became of a request to run or to pause: the status then, whether anything was done, and what came before."""
 
     id: UUID
     name: str
     status: Status
     changed: bool
+    after_run: int
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,14 @@ class PipelineService:
         with self.plane.session() as conn:
             return _find(conn, which)
 
-    def status(self, which: str) -> tuple[StoredPipeline, DictRow | None, Freshness | None]:
-        """Where it stands, its last run and, of a live one, how fresh the mart is, as of one moment."""
+    def status(self, which: str) -> tuple[StoredPipeline, DictRow | None, Freshness | None, list[DictRow]]:
+        """Where it stands, its last run, of a live one how fresh the mart is, and what is wrong; as of one moment."""
         with self.plane.snapshot() as conn:
             stored = _find(conn, which)
             runs = RunRepo(conn).recent(stored.id, 1)
             live = freshness(conn, [stored.id])
-        return stored, runs[0] if runs else None, live.get(stored.id)
+            incidents = AlertRepo(conn).incidents([stored.id])
+        return stored, runs[0] if runs else None, live.get(stored.id), incidents
 
     def freshness(self, pipelines: Sequence[StoredPipeline]) -> dict[UUID, Freshness]:
         """Of those that are live."""
@@ -173,7 +176,7 @@ class PipelineService:
             changed = PipelineRepo(conn).request_run(stored.id, options)
             if changed:
                 self._audit(conn, "run", stored.id, _asked(options))
-            answer = Answer(stored.id, stored.name, _find(conn, str(stored.id)).status, changed)
+            answer = _answer(conn, stored, changed)
             if key and not repo.remember(key, stored.id, _kept(answer, options)):
                 raise _reused(key)
             return answer
@@ -187,7 +190,7 @@ class PipelineService:
             changed = PipelineRepo(conn).request_pause(stored.id)
             if changed:
                 self._audit(conn, "pause", stored.id, {})
-            return Answer(stored.id, stored.name, _find(conn, str(stored.id)).status, changed)
+            return _answer(conn, stored, changed)
 
     def reload_config(self, which: str) -> int:
         """Let the running run take the present configuration at its next batch."""
@@ -260,6 +263,12 @@ def _locked(conn: Connection, which: str) -> StoredPipeline:
     return stored
 
 
+def _answer(conn: Connection, stored: StoredPipeline, changed: bool) -> Answer:
+    """While the pipeline is locked: no run can begin or end meanwhile."""
+    status, after = _find(conn, str(stored.id)).status, RunRepo(conn).before_request(stored.id)
+    return Answer(stored.id, stored.name, status, changed, after)
+
+
 def _parse(values: dict[str, Any]) -> Pipeline:
     try:
         return Pipeline.parse(values)
@@ -299,7 +308,8 @@ def _asked(options: RunOptions) -> dict[str, bool]:
 
 
 def _kept(answer: Answer, options: RunOptions) -> dict[str, Any]:
-    return {"status": answer.status, "changed": answer.changed, "options": _asked(options)}
+    kept = {"status": answer.status, "changed": answer.changed, "after_run": answer.after_run}
+    return kept | {"options": _asked(options)}
 
 
 def _replay(key: str, answered: DictRow, stored: StoredPipeline, options: RunOptions) -> Answer:
@@ -307,7 +317,7 @@ def _replay(key: str, answered: DictRow, stored: StoredPipeline, options: RunOpt
     said = answered["answer"]
     if answered["pipeline_id"] != stored.id or said["options"] != _asked(options):
         raise _reused(key)
-    return Answer(stored.id, stored.name, Status(said["status"]), said["changed"])
+    return Answer(stored.id, stored.name, Status(said["status"]), said["changed"], said["after_run"])
 
 
 def _reused(key: str) -> Conflict:

@@ -18,10 +18,10 @@ from vitrina.adapters.writers.converge import QueryText, Window
 from vitrina.adapters.writers.postgres import Wanted, check_mart
 from vitrina.control.findings import Finding
 from vitrina.control.services.following import live_findings, with_own_impact
-from vitrina.control.services.indexing import Served, index_findings
+from vitrina.control.services.indexing import Served, index_findings, plugged_findings
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
-from vitrina.domain.policy import is_allowed_target, is_index, require_allowed_target
+from vitrina.domain.policy import is_allowed_target, is_index, is_outside, require_allowed_target
 from vitrina.meta.repos.captures import Capture
 from vitrina.sql.describe import Column
 from vitrina.sql.guard import check_select
@@ -71,7 +71,7 @@ class Validation:
         self.columns = output or columns
         if output is None:
             return
-        if is_index(plan.target):
+        if is_outside(plan.target):
             self._check_index(pipeline, plan, output)
         else:
             self._check_mart(plan, output)
@@ -121,7 +121,8 @@ class Validation:
     def _check_index(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> None:
         unknown = set(plan.mapping) - {c.name for c in output}
         with self._found("mapping" if unknown else "target_table"):
-            self.findings += index_findings(plan, output, self.connections.settings, self.served(pipeline.id))
+            findings = index_findings if is_index(plan.target) else plugged_findings
+            self.findings += findings(plan, output, self.connections.settings, self.served(pipeline.id))
 
     def _check_unique(self, reader: PostgresReader, query: QueryText) -> None:
         if is_unique_by_grouping(query.select, query.key):

@@ -25,8 +25,7 @@ DELETE FROM etl.etl_captures WHERE source = %(source)s RETURNING source
 -- name: claim
 -- A capture that nobody holds, or whose holder has gone silent. Zero rows: none is free, or another runner was first.
 UPDATE etl.etl_captures c
-SET owner = %(owner)s, runner = %(runner)s, epoch = c.epoch + 1, backend_pid = pg_backend_pid(),
-    backend_start = (SELECT a.backend_start FROM pg_stat_activity a WHERE a.pid = pg_backend_pid()),
+SET owner = %(owner)s, runner = %(runner)s, epoch = c.epoch + 1,
     expires_at = clock_timestamp() + make_interval(secs => %(seconds)s), updated_at = clock_timestamp()
 WHERE c.source = (
     SELECT f.source FROM etl.etl_captures f
@@ -45,11 +44,17 @@ WHERE installed_at IS NOT NULL AND (owner IS NULL OR expires_at <= clock_timesta
 ORDER BY source
 
 -- name: expel
--- End the session of a silent holder, so that it cannot keep the capture's row locked in the middle of an append.
-SELECT pg_terminate_backend(a.pid)
+-- End the append that a silent holder has open, so that it cannot keep the capture's row locked in the middle of it.
+SELECT pg_terminate_backend(k.pid)
 FROM etl.etl_captures c
-JOIN pg_stat_activity a ON a.pid = c.backend_pid AND a.backend_start = c.backend_start
+JOIN pg_locks k ON k.locktype = 'advisory' AND k.granted AND k.objsubid = 1
+    AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+    AND k.classid::bigint << 32 | k.objid::bigint = hashtextextended(c.source, 1)
 WHERE c.source = %(source)s AND c.owner IS NOT NULL AND c.expires_at <= clock_timestamp()
+
+-- name: enter
+-- Until the end of the append the lock names the session that writes, for `expel`, as in a run.
+SELECT pg_advisory_xact_lock(hashtextextended(%(source)s, 1))
 
 -- name: hold
 -- The start of an append: the row stays locked until its end. Zero rows: the lease is lost.
@@ -105,14 +110,14 @@ RETURNING source, pg_notify('vitrina_changes', source)
 -- name: release
 -- Stopped; another runner may go on at once. Zero rows: it is another's already.
 UPDATE etl.etl_captures
-SET owner = NULL, expires_at = NULL, runner = NULL, backend_pid = NULL, backend_start = NULL
+SET owner = NULL, expires_at = NULL, runner = NULL
 WHERE source = %(source)s AND owner = %(owner)s AND epoch = %(epoch)s
 RETURNING source
 
 -- name: fail
 -- Stopped by an error: released, and left alone for a while that doubles each time. Zero rows: it is another's already.
 UPDATE etl.etl_captures
-SET owner = NULL, expires_at = NULL, runner = NULL, backend_pid = NULL, backend_start = NULL,
+SET owner = NULL, expires_at = NULL, runner = NULL,
     failures = failures + 1, last_error = %(error)s, updated_at = clock_timestamp(),
     retry_at = clock_timestamp() + make_interval(secs => least(60, 0.5 * 2 ^ least(failures, 10)))
 WHERE source = %(source)s AND owner = %(owner)s AND epoch = %(epoch)s

@@ -14,7 +14,8 @@ SET name = %(name)s, description = %(description)s, type = %(type)s, source = %(
     incremental_id_key = %(incremental_id_key)s, batch_size = %(batch_size)s,
     schedule_interval = %(schedule_interval)s, enabled = %(enabled)s, python_task = %(python_task)s,
     on_drift = %(on_drift)s, publish = %(publish)s,
-    mapping = %(mapping)s, settings = %(settings)s, adopt = %(adopt)s, impact = %(impact)s
+    mapping = %(mapping)s, settings = %(settings)s, adopt = %(adopt)s, impact = %(impact)s,
+    freshness_limit = %(freshness_limit)s
 WHERE id = %(id)s
 
 -- name: drop_tasks

@@ -30,7 +30,7 @@ WITH due AS (
 ), held AS (
     UPDATE etl.etl_leases l
     SET owner = %(owner)s, runner = %(runner)s, run_id = run.id, crashes = 0,
-        expires_at = clock_timestamp() + make_interval(secs => %(seconds)s), backend_pid = NULL, backend_start = NULL
+        expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
     FROM run WHERE l.pipeline_id = run.pipeline_id
     RETURNING l.pipeline_id, l.crashes
 ), fenced AS (
@@ -54,17 +54,20 @@ FROM fenced JOIN run USING (pipeline_id) JOIN due ON due.id = fenced.pipeline_id
 SELECT config FROM etl.etl_config_versions WHERE pipeline_id = %(pipeline_id)s AND version = %(version)s
 
 -- name: expired
--- Leases whose holder has gone silent, with the session it wrote through.
-SELECT l.pipeline_id, p.name, l.runner, l.owner, l.crashes, p.status, p.enabled
+-- Leases whose holder has gone silent.
+SELECT l.pipeline_id, p.name, coalesce(p.effective_target, '') AS target, l.runner, l.owner, l.crashes, p.status, p.enabled
 FROM etl.etl_leases l JOIN etl.etl_pipelines p ON p.id = l.pipeline_id
 WHERE l.owner IS NOT NULL AND l.expires_at <= clock_timestamp()
   AND (%(only)s::uuid IS NULL OR p.id = %(only)s)
 
 -- name: expel
--- End the session of a silent holder, so that it cannot keep the state row locked between its fence and its COMMIT.
-SELECT pg_terminate_backend(a.pid)
+-- End the transaction that a silent holder has open, so that it cannot keep rows locked: of the mart, or the state row
+-- between its fence and its COMMIT.
+SELECT pg_terminate_backend(k.pid)
 FROM etl.etl_leases l
-JOIN pg_stat_activity a ON a.pid = l.backend_pid AND a.backend_start = l.backend_start
+JOIN pg_locks k ON k.locktype = 'advisory' AND k.granted AND k.objsubid = 1
+    AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+    AND k.classid::bigint << 32 | k.objid::bigint = hashtextextended(l.pipeline_id::text, 0)
 WHERE l.pipeline_id = %(pipeline_id)s AND l.owner = %(owner)s AND l.expires_at <= clock_timestamp()
 
 -- name: reclaim
@@ -94,7 +97,7 @@ WITH run AS (
 ), held AS (
     UPDATE etl.etl_leases l
     SET owner = %(owner)s, runner = %(runner)s, run_id = run.id, crashes = l.crashes + 1,
-        expires_at = clock_timestamp() + make_interval(secs => %(seconds)s), backend_pid = NULL, backend_start = NULL
+        expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
     FROM run WHERE l.pipeline_id = run.pipeline_id
     RETURNING l.pipeline_id
 ), fenced AS (
@@ -122,7 +125,7 @@ WITH dead AS (
     RETURNING p.id, p.status
 ), released AS (
     UPDATE etl.etl_leases l
-    SET owner = NULL, expires_at = NULL, runner = NULL, run_id = NULL, backend_pid = NULL, backend_start = NULL
+    SET owner = NULL, expires_at = NULL, runner = NULL, run_id = NULL
     FROM moved WHERE l.pipeline_id = moved.id
     RETURNING l.pipeline_id
 ), fenced AS (
@@ -133,14 +136,6 @@ WITH dead AS (
     FROM dead JOIN fenced ON fenced.pipeline_id = dead.id WHERE r.id = dead.run_id AND r.status = 'RUNNING'
 )
 SELECT moved.status FROM moved JOIN fenced ON fenced.pipeline_id = moved.id
-
--- name: enter
--- The session through which the holder writes, for `expel`. Zero rows: the lease is lost.
-UPDATE etl.etl_leases l
-SET backend_pid = pg_backend_pid(),
-    backend_start = (SELECT a.backend_start FROM pg_stat_activity a WHERE a.pid = pg_backend_pid())
-WHERE l.pipeline_id = %(pipeline_id)s AND l.owner = %(owner)s AND l.run_id = %(run_id)s
-RETURNING l.pipeline_id
 
 -- name: renew
 -- The heartbeat. A lease that is not in the answer is lost. One that somebody keeps locked is passed over, so that the
@@ -163,6 +158,7 @@ SELECT mine.run_id, p.status FROM mine JOIN etl.etl_pipelines p ON p.id = mine.p
 UPDATE etl.etl_leases SET crashes = 0 WHERE pipeline_id = %(pipeline_id)s AND run_id = %(run_id)s AND crashes > 0
 
 -- name: others_wait
--- Whether some pipeline is due and nobody has it.
+-- Whether some pipeline is due and nobody has it, or whoever had it is lost.
 SELECT EXISTS (SELECT FROM etl.etl_pipelines p
-               WHERE p.enabled AND p.due_at <= now() AND p.status IN ('RUN_REQUESTED', 'IDLE')) AS yes
+               WHERE p.enabled AND p.due_at <= now() AND p.status IN ('RUN_REQUESTED', 'IDLE'))
+    OR EXISTS (SELECT FROM etl.etl_leases l WHERE l.owner IS NOT NULL AND l.expires_at <= clock_timestamp()) AS yes

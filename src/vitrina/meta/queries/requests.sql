@@ -88,15 +88,3 @@ UPDATE etl.etl_requests
 SET status = 'REQUESTED', owner = NULL, expires_at = NULL
 WHERE id = %(id)s AND owner = %(owner)s AND attempt = %(attempt)s AND status = 'RUNNING'
 RETURNING id
-
--- name: prune
--- Forget old answers, some thousands at a time; the last report of each pipeline and kind stays.
-DELETE FROM etl.etl_requests
-WHERE id IN (
-    SELECT r.id FROM etl.etl_requests r
-    WHERE r.finished_at < now() - make_interval(secs => %(seconds)s)
-      AND (r.status = 'FAILED' OR r.pipeline_id IS NULL OR EXISTS (
-               SELECT FROM etl.etl_requests n
-               WHERE n.pipeline_id = r.pipeline_id AND n.kind = r.kind AND n.status = 'DONE'
-                 AND n.created_at > r.created_at))
-    ORDER BY r.finished_at LIMIT 10000)

@@ -4,7 +4,7 @@ VALUES (%(id)s, %(name)s, %(version)s, %(slots)s, %(busy)s)
 ON CONFLICT (id) DO UPDATE SET seen_at = now(), busy = excluded.busy
 
 -- name: gone
-DELETE FROM etl.etl_runners WHERE id = %(id)s OR seen_at < now() - interval '1 day'
+DELETE FROM etl.etl_runners WHERE id = %(id)s
 
 -- name: orphaned_stages
 -- Scratch tables whose pipeline no longer exists or is held by nobody, and which serve no request that is alive.
@@ -31,6 +31,12 @@ SELECT owner FROM lease WHERE owner IS NOT NULL UNION ALL SELECT owner FROM requ
 -- name: any
 -- Does the meta-store answer?
 SELECT EXISTS (SELECT FROM etl.etl_runners) AS yes
+
+-- name: heard
+-- Has a runner of this host beaten lately?
+SELECT EXISTS (
+    SELECT FROM etl.etl_runners
+    WHERE split_part(name, ':', 1) = %(host)s AND seen_at > now() - make_interval(secs => %(seconds)s)) AS yes
 
 -- name: list
 SELECT id, name, version, slots, busy, started_at, seen_at,

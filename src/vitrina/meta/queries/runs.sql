@@ -35,14 +35,13 @@ WHERE id = %(run_id)s
 INSERT INTO etl.etl_run_events (run_id, level, event, fields)
 SELECT r.id, %(level)s, %(event)s, %(fields)s FROM etl.etl_runs r WHERE r.id = %(run_id)s
 
--- name: prune_events
-DELETE FROM etl.etl_run_events
-WHERE id IN (SELECT id FROM etl.etl_run_events WHERE at < now() - make_interval(secs => %(seconds)s)
-             ORDER BY at LIMIT 10000)
-
 -- name: recent
 SELECT r.*, p.name FROM etl.etl_runs r JOIN etl.etl_pipelines p ON p.id = r.pipeline_id
 WHERE r.pipeline_id = %(pipeline_id)s ORDER BY r.id DESC LIMIT %(limit)s
+
+-- name: before_request
+-- The last run that does not serve a request made now: one under way does. Zero rows: there is none.
+SELECT id FROM etl.etl_runs WHERE pipeline_id = %(pipeline_id)s AND status <> 'RUNNING' ORDER BY id DESC LIMIT 1
 
 -- name: get
 SELECT r.*, p.name FROM etl.etl_runs r JOIN etl.etl_pipelines p ON p.id = r.pipeline_id WHERE r.id = %(run_id)s

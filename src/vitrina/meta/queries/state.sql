@@ -1,3 +1,8 @@
+-- name: enter
+-- The start of every transaction of a run. Until its end the lock names the session that writes, for `expel`: behind a
+-- pooler every transaction may have another. Waits for what a predecessor has open.
+SELECT pg_advisory_xact_lock(hashtextextended(%(pipeline_id)s::text, 0))
+
 -- name: approach_fence
 -- From here to COMMIT a stalled session is ended by the server, so that it cannot keep the state row locked.
 SELECT set_config('idle_in_transaction_session_timeout', %(timeout)s, true)
@@ -30,8 +35,7 @@ WITH held AS (
     FOR UPDATE OF p, l
 ), released AS (
     UPDATE etl.etl_leases l
-    SET owner = NULL, expires_at = NULL, runner = NULL, run_id = NULL, backend_pid = NULL, backend_start = NULL,
-        crashes = 0
+    SET owner = NULL, expires_at = NULL, runner = NULL, run_id = NULL, crashes = 0
     FROM held WHERE l.pipeline_id = held.id
     RETURNING l.pipeline_id
 ), moved AS (

@@ -1,6 +1,12 @@
 -- name: add
 INSERT INTO etl.etl_tokens (name, hash, role) VALUES (%(name)s, %(hash)s, %(role)s) RETURNING id
 
+-- name: displace
+DELETE FROM etl.etl_tokens WHERE name = %(name)s AND hash <> %(hash)s
+
+-- name: keep
+INSERT INTO etl.etl_tokens (name, hash, role) VALUES (%(name)s, %(hash)s, %(role)s) ON CONFLICT (hash) DO NOTHING
+
 -- name: find
 SELECT name, role FROM etl.etl_tokens WHERE hash = %(hash)s AND revoked_at IS NULL
 

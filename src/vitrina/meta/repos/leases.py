@@ -1,6 +1,7 @@
 """Leases: who holds which pipeline, until when, and how it changes hands."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self
 from uuid import UUID
@@ -42,6 +43,12 @@ class Claim:
     config: dict[str, Any]
     asked: bool  # by somebody; else it was due
 
+    @property
+    def target(self) -> str:
+        """Where it writes, as configured; empty if it does not say."""
+        last: dict[str, Any] = (self.config.get("tasks") or [{}])[-1]
+        return str(last.get("target_table") or self.config.get("target_table") or "")
+
     @classmethod
     def from_row(cls, row: DictRow) -> Self:
         """From `claim` or `take_over`."""
@@ -59,10 +66,9 @@ class LeaseRepo:
     seconds: float
 
     def claim(self, only: UUID | None = None) -> Claim | None:
-        """The oldest due pipeline; None when nothing is due."""
-        with translated(), self.conn.transaction():
-            row = self.conn.execute(SQL["claim"], self._params(only=only)).fetchone()
-            config = self.conn.execute(SQL["claimed_config"], row).fetchone() if row else None
+        """The oldest due pipeline; None when nothing is due. One statement: a runner that stalls here locks nothing."""
+        row = fetch_one(self.conn, SQL["claim"], self._params(only=only))
+        config = fetch_one(self.conn, SQL["claimed_config"], row) if row else None
         return Claim.from_row(row | config) if row and config else None
 
     def expired(self, only: UUID | None = None) -> list[DictRow]:
@@ -70,13 +76,13 @@ class LeaseRepo:
         return fetch_all(self.conn, SQL["expired"], {"only": only})
 
     def expel(self, dead: Mapping[str, Any]) -> None:
-        """End the silent holder's session."""
+        """End the transaction that the silent holder has open, if any."""
         fetch_all(self.conn, SQL["expel"], {"pipeline_id": dead["pipeline_id"], "owner": dead["owner"]})
 
     def reclaim(self, dead: Mapping[str, Any]) -> Claim | None:
         """Take over from a silent holder; None if it renewed or another runner was first."""
         where = self._params(pipeline_id=dead["pipeline_id"], owner_before=dead["owner"])
-        with translated(), self.conn.transaction():
+        with self._transaction():
             found = self.conn.execute(SQL["reclaim"], where).fetchone()
             if found is None:
                 return None
@@ -92,11 +98,6 @@ class LeaseRepo:
         params |= {"pipeline_id": dead["pipeline_id"], "reason": reason}
         return fetch_one(self.conn, SQL["bury"], params) is not None
 
-    def enter(self, claim: Claim, conn: Connection) -> None:
-        """Note the session that will write, so that a successor can end it."""
-        if fetch_one(conn, SQL["enter"], self._of(claim)) is None:
-            raise LeaseLost(f"the lease on {claim.name!r} is lost")
-
     def renew(self, run_ids: Collection[int]) -> dict[int, Status]:
         """The heartbeat: the status of every lease that is still ours."""
         rows = fetch_all(self.conn, SQL["renew"], self._params(run_ids=list(run_ids)))
@@ -104,7 +105,7 @@ class LeaseRepo:
 
     def begin_attempt(self, claim: Claim, error: str) -> Claim:
         """Close the attempt that failed and open the next, under the same claim."""
-        with translated(), self.conn.transaction():
+        with self._transaction():
             params = self._of(claim) | {"error": storable(error)}
             found = self.conn.execute(RUNS["begin_attempt"], params).fetchone()
             if found is None:
@@ -119,7 +120,7 @@ class LeaseRepo:
 
     def succeed(self, claim: Claim, *, is_burst: bool = False) -> None:
         """Done; it rests until it is due again. A burst is added to those of the same hour."""
-        with translated(), self.conn.transaction():
+        with self._transaction():
             self._leave("succeed", claim, RunStatus.SUCCESS, None)
             if is_burst:
                 self._roll_up(claim)
@@ -149,6 +150,13 @@ class LeaseRepo:
     def hand_back(self, claim: Claim, reason: str) -> None:
         """Stopped between batches because this runner ends; another goes on."""
         self._leave("hand_back", claim, RunStatus.PAUSED, reason)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Several statements that lock the pipeline: should this process stall between them, the server ends it."""
+        with translated(), self.conn.transaction():
+            self.conn.execute(STATE["approach_fence"], {"timeout": f"{max(1000, int(self.seconds * 800))}ms"})
+            yield
 
     def _leave(self, transition: str, claim: Claim, run_status: RunStatus, error: str | None) -> None:
         params = self._of(claim) | {

@@ -9,7 +9,7 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from vitrina.domain.errors import LeaseLost
-from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
+from vitrina.meta.db import Connection, fetch_all, fetch_one, queries
 from vitrina.meta.repos.leases import storable
 
 SQL = queries("requests")
@@ -98,11 +98,6 @@ class RequestRepo:
     def let_go(self, claim: RequestClaim) -> None:
         """A database was lost under it; the attempt is spent."""
         self._leave("let_go", claim)
-
-    def prune(self, seconds: float) -> None:
-        """Forget answers older than that, except the last report of each pipeline and kind."""
-        with translated():
-            self.conn.execute(SQL["prune"], {"seconds": seconds})
 
     def _leave(self, transition: str, claim: RequestClaim, **more: Any) -> None:
         params = {"id": claim.id, "owner": claim.owner, "attempt": claim.attempt} | more

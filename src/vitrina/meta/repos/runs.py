@@ -30,14 +30,14 @@ class RunRepo:
         with translated():
             self.conn.execute(SQL["log"], params)
 
-    def prune_events(self, seconds: float) -> None:
-        """Forget events older than that, some thousands at a time."""
-        with translated():
-            self.conn.execute(SQL["prune_events"], {"seconds": seconds})
-
     def recent(self, pipeline_id: UUID, limit: int = 20) -> list[DictRow]:
         """The latest runs, newest first."""
         return fetch_all(self.conn, SQL["recent"], {"pipeline_id": pipeline_id, "limit": limit})
+
+    def before_request(self, pipeline_id: UUID) -> int:
+        """The last run that does not serve a request made now; 0: there is none."""
+        row = fetch_one(self.conn, SQL["before_request"], {"pipeline_id": pipeline_id})
+        return int(row["id"]) if row else 0
 
     def get(self, run_id: int) -> DictRow | None:
         """One run."""

@@ -32,6 +32,13 @@ class TokenRepo:
             ) from error
         return token
 
+    def keep(self, name: str, token: str, role: str) -> None:
+        """A token that somebody else made; another one of this name, and its sessions, end. One revoked stays so."""
+        params = {"name": name, "hash": hashed(token), "role": role}
+        with translated(), self.conn.transaction():
+            self.conn.execute(SQL["displace"], params)
+            self.conn.execute(SQL["keep"], params)
+
     def find(self, token: str) -> DictRow | None:
         """Whose token it is; None if nobody's, or revoked."""
         return fetch_one(self.conn, SQL["find"], {"hash": hashed(token)})

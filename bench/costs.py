@@ -1,0 +1,47 @@
+"""What a runner's tick costs the meta-store, by its buffers and by the clock."""
+
+import json
+import statistics
+import time
+from typing import Any
+from uuid import uuid4
+
+from vitrina.meta.db import Connection, queries
+from vitrina.meta.repos.pipelines import FAR_BEHIND
+from vitrina.runner.manager import PipelineManager
+
+# Every statement that a runner repeats while nothing happens.
+STATEMENTS = [
+    ("requests", "bury"),
+    ("pipelines", "unplanned"),
+    ("pipelines", "wake_live"),
+    ("leases", "claim"),
+    ("leases", "expired"),
+    ("leases", "others_wait"),
+]
+PARAMS = {"only": None, "owner": uuid4(), "runner": "r", "seconds": 30, "attempts": 3, "far": FAR_BEHIND}
+
+
+def tick_costs(conn: Connection, rounds: int = 50) -> dict[str, Any]:
+    """Milliseconds of a tick, in the middle, and how many pages each of its statements touches."""
+    conn.execute("VACUUM ANALYZE")
+    manager, times = PipelineManager(conn), []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        manager.tick()
+        times.append((time.perf_counter() - began) * 1000)
+    return {"ms": round(statistics.median(times), 2), "buffers": buffers(conn)}
+
+
+def buffers(conn: Connection) -> dict[str, int]:
+    """Pages touched by each statement, by its name; nothing of what they do is kept."""
+    touched = {}
+    for file, name in STATEMENTS:
+        text = b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + queries(file)[name].encode()
+        with conn.transaction(force_rollback=True):
+            row = conn.execute(text, PARAMS).fetchone()
+        assert row is not None
+        plan = row["QUERY PLAN"]
+        plan = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
+        touched[f"{file}.{name}"] = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
+    return touched

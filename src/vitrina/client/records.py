@@ -1,0 +1,221 @@
+"""What the API answers, as frozen records. `raw` is the JSON itself, with whatever a newer API adds."""
+
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar, cast, get_args, get_type_hints
+from uuid import UUID
+
+from .errors import Json
+
+R = TypeVar("R", bound="Record")
+READERS: dict[Any, Any] = {datetime: datetime.fromisoformat, UUID: UUID}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One JSON object."""
+
+    raw: Json = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Finding(Record):
+    """Something validation has to say."""
+
+    level: str
+    where: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Run(Record):
+    """One attempt."""
+
+    id: int
+    pipeline_id: UUID
+    name: str
+    status: str
+    attempt: int
+    due_at: datetime | None
+    options: Json
+    config_version: int
+    runner: str
+    started_at: datetime
+    finished_at: datetime | None
+    rows_read: int
+    rows_written: int
+    rows_deleted: int
+    rows_unchanged: int
+    batches: int
+    error: str | None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What it did, in numbers."""
+        return {name: getattr(self, f"rows_{name}") for name in ("read", "written", "deleted", "unchanged")}
+
+
+@dataclass(frozen=True)
+class Live(Record):
+    """How fresh a live mart is."""
+
+    state: str
+    behind: int | None
+    lag_ms: float | None
+    committed_at: datetime | None
+    applied_at: datetime | None
+    as_of: datetime | None
+    capture: list[str]
+
+
+@dataclass(frozen=True)
+class Pipeline(Record):
+    """A stored pipeline: its configuration, and where it stands."""
+
+    id: UUID
+    name: str
+    status: str
+    version: int
+    target: str | None
+    due_at: datetime | None
+    config: Json
+    findings: list[Finding]
+    live: Live | None
+
+
+@dataclass(frozen=True)
+class Status(Record):
+    """Where a pipeline stands."""
+
+    id: UUID
+    name: str
+    status: str
+    enabled: bool
+    version: int
+    due_at: datetime | None
+    last_run: Run | None
+    live: Live | None
+
+
+@dataclass(frozen=True)
+class State(Record):
+    """A pipeline's checkpoint."""
+
+    pipeline_id: UUID
+    checkpoint: Json | None
+    last_processed_value: str | None
+    last_processed_id: str | None
+    epoch: int
+    seq: int
+    config_hash: str | None
+    updated_at: datetime
+    horizon: Json | None
+    live: Live | None
+
+
+@dataclass(frozen=True)
+class Requested(Record):
+    """What became of asking for a run or a pause: enough to wait for it, also from another process."""
+
+    id: UUID
+    name: str
+    status: str
+    changed: bool
+    after_run: int
+
+
+@dataclass(frozen=True)
+class Request(Record):
+    """A question to a runner, and its answer."""
+
+    id: UUID
+    pipeline_id: UUID | None
+    kind: str
+    status: str
+    asked_by: str
+    params: Json
+    result: Json | None
+    error: str | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Report(Record):
+    """How mart and query compare; `raw` has the samples and the control field."""
+
+    equal: bool
+    missing: int
+    extra: int
+    different: int
+    query_rows: int
+    mart_rows: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Column(Record):
+    """A column of a preview."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Preview(Record):
+    """The first rows, after the last step; `raw` has those after each."""
+
+    columns: list[Column]
+    rows: list[Json]
+    more: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Runner(Record):
+    """A runner process."""
+
+    id: UUID
+    name: str
+    version: str
+    slots: int
+    busy: int
+    started_at: datetime
+    seen_at: datetime
+    alive: bool
+
+
+@dataclass(frozen=True)
+class Version(Record):
+    """The configuration at some time."""
+
+    version: int
+    config: Json
+    changed_at: datetime
+    changed_by: str
+
+
+def read(kind: type[R], row: Json) -> R:
+    """A record from JSON; what it does not know is left in `raw`, what an older API lacks is None."""
+    return kind(raw=row, **{name: _value(hint, row.get(name)) for name, hint in _hints(cast(Any, kind)).items()})
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind) if each.name != "raw"}
+
+
+def _value(hint: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, list):
+        return [_value(get_args(hint)[0], item) for item in value]
+    for kind in (hint, *get_args(hint)):
+        if kind in READERS:
+            return READERS[kind](value)
+        if isinstance(kind, type) and issubclass(kind, Record):
+            return read(kind, value)
+    return value

@@ -1,0 +1,68 @@
+-- name: take_turn
+-- One runner at a time looks how old the marts are; the others have nothing to add. Held to the end of the transaction.
+SELECT pg_try_advisory_xact_lock(hashtext('vitrina freshness')) AS mine
+
+-- name: note_behind
+-- Live marts that lack something, and whose last change is no longer recent: from now on they grow older.
+INSERT INTO etl.etl_behind (pipeline_id)
+SELECT f.pipeline_id FROM etl.etl_freshness f
+WHERE f.behind AND f.known_at < clock_timestamp() - interval '10 seconds'
+ON CONFLICT DO NOTHING
+
+-- name: note_caught_up
+DELETE FROM etl.etl_behind b USING etl.etl_freshness f WHERE f.pipeline_id = b.pipeline_id AND NOT f.behind
+
+-- name: open_stale
+SELECT etl.open_incident(p, 'stale', jsonb_build_object('fresh_at', f.fresh_at, 'limit', p.freshness_limit))
+FROM etl.etl_freshness f JOIN etl.etl_pipelines p ON p.id = f.pipeline_id
+WHERE f.allowed IS NOT NULL AND f.stale
+  AND NOT EXISTS (SELECT FROM etl.etl_incidents i WHERE i.pipeline_id = p.id AND i.kind = 'stale')
+
+-- name: close_stale
+-- Fresh again.
+SELECT etl.close_incident(p, 'stale')
+FROM etl.etl_incidents i
+JOIN etl.etl_pipelines p ON p.id = i.pipeline_id
+JOIN etl.etl_freshness f ON f.pipeline_id = i.pipeline_id
+WHERE i.kind = 'stale' AND p.enabled AND NOT f.stale
+
+-- name: drop_stale
+-- Nobody waits for these any more: without a limit, or disabled, a mart may be as old as it likes.
+DELETE FROM etl.etl_incidents i USING etl.etl_pipelines p
+WHERE p.id = i.pipeline_id AND i.kind = 'stale' AND (p.freshness_limit IS NULL OR NOT p.enabled)
+
+-- name: claim
+-- The oldest alert that is due, unless an older one of its pipeline is still to come: a receiver gets them in order.
+-- Whoever claims it has so many seconds to deliver it. Zero rows: nothing is due, or others took it.
+UPDATE etl.etl_alerts a
+SET attempts = a.attempts + 1, next_at = clock_timestamp() + make_interval(secs => %(seconds)s)
+WHERE a.id = (
+    SELECT d.id FROM etl.etl_alerts d
+    WHERE d.status = 'PENDING' AND d.next_at <= clock_timestamp()
+      AND NOT EXISTS (SELECT FROM etl.etl_alerts o
+                      WHERE o.pipeline_id = d.pipeline_id AND o.status = 'PENDING' AND o.number < d.number)
+    ORDER BY d.number
+    LIMIT 1
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING a.id, a.pipeline_id, a.event, a.details, a.created_at, a.attempts,
+          extract(epoch FROM clock_timestamp() - a.created_at)::float8 AS age_seconds
+
+-- name: delivered
+-- Zero rows: it took too long, and another runner has it now.
+UPDATE etl.etl_alerts SET status = 'DELIVERED', finished_at = clock_timestamp(), last_error = NULL
+WHERE id = %(id)s AND attempts = %(attempts)s AND status = 'PENDING'
+
+-- name: postpone
+-- Zero rows: as above.
+UPDATE etl.etl_alerts SET next_at = clock_timestamp() + make_interval(secs => %(seconds)s), last_error = %(error)s
+WHERE id = %(id)s AND attempts = %(attempts)s AND status = 'PENDING'
+
+-- name: give_up
+-- Zero rows: as above.
+UPDATE etl.etl_alerts SET status = 'GIVEN_UP', finished_at = clock_timestamp(), last_error = %(error)s
+WHERE id = %(id)s AND attempts = %(attempts)s AND status = 'PENDING'
+
+-- name: incidents
+-- What is wrong with these pipelines now.
+SELECT pipeline_id, kind, since FROM etl.etl_incidents WHERE pipeline_id = ANY (%(ids)s) ORDER BY kind

@@ -1,0 +1,35 @@
+-- name: pipelines
+-- How every pipeline stands, for metrics: two descents of an index each.
+SELECT p.name AS pipeline, coalesce(p.effective_target, '') AS target, p.status, p.enabled, p.mode,
+       s.last_processed_value, (s.checkpoint #>> '{live,lag_ms}')::float8 AS lag_ms,
+       extract(epoch FROM f.succeeded_at)::float8 AS succeeded_at,
+       greatest(extract(epoch FROM clock_timestamp() - f.fresh_at)::float8, 0) AS age,
+       extract(epoch FROM f.allowed)::float8 AS allowed, f.stale, clock_timestamp() AS now,
+       CASE WHEN NOT f.behind THEN 0
+            WHEN (s.checkpoint #>> '{live,generation}')::integer = c.generation
+             AND (s.checkpoint #>> '{live,id}')::bigint >= c.log_start - 1
+            THEN c.last_id - (s.checkpoint #>> '{live,id}')::bigint END AS backlog
+FROM etl.etl_pipelines p
+JOIN etl.etl_state s ON s.pipeline_id = p.id
+JOIN etl.etl_freshness f ON f.pipeline_id = p.id
+LEFT JOIN etl.etl_captures c ON p.mode = 'live' AND c.source = p.source
+ORDER BY p.name
+
+-- name: system
+-- One row about the rest. A runner that ended in order has signed off; one that was lost is silent for an hour.
+SELECT r.*, c.*, a.*
+FROM (SELECT count(*) FILTER (WHERE alive) AS runners_alive, count(*) FILTER (WHERE NOT alive) AS runners_silent,
+             extract(epoch FROM clock_timestamp() - max(seen_at))::float8 AS heartbeat_age
+      FROM (SELECT seen_at, seen_at > now() - make_interval(secs => %(seconds)s) AS alive FROM etl.etl_runners
+            WHERE seen_at > now() - interval '1 hour') AS seen) r,
+     (SELECT count(*) FILTER (WHERE held AND last_error IS NULL) AS captures_capturing,
+             count(*) FILTER (WHERE NOT held AND last_error IS NULL) AS captures_idle,
+             count(*) FILTER (WHERE last_error IS NOT NULL) AS captures_failed,
+             max(lag_bytes) AS slot_lag, min(safe_wal_size) AS slot_safe,
+             max(extract(epoch FROM clock_timestamp() - caught_up_at)::float8) AS capture_lag,
+             coalesce(sum(last_id - log_start + 1), 0)::bigint AS log_changes
+      FROM (SELECT *, owner IS NOT NULL AND expires_at > clock_timestamp() AS held FROM etl.etl_captures
+            WHERE installed_at IS NOT NULL) AS installed) c,
+     (SELECT count(*) FILTER (WHERE status = 'PENDING') AS alerts_pending,
+             count(*) FILTER (WHERE status = 'GIVEN_UP') AS alerts_given_up
+      FROM etl.etl_alerts) a

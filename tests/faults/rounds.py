@@ -1,0 +1,230 @@
+"""The fault loop: in each round writers change the source, something breaks, all converges, and the oracle is asked."""
+
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.faults.rig import Child, Rig
+from tests.wire import COMMIT, Trouble, Wire
+from vitrina.domain.pipeline import Pipeline
+from vitrina.failpoints import PLACES
+
+BULK = b"/_bulk"
+AT_REST = "SELECT (SELECT count(*) FROM etl.etl_leases WHERE owner IS NOT NULL)"
+BUILDING = ("index created", "before swap", "after swap")
+
+
+def moment(rng: random.Random) -> None:
+    """Any."""
+    time.sleep(rng.uniform(0.02, 0.5))
+
+
+# ── what breaks ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def kill(rig: Rig, rng: random.Random) -> str:
+    """A runner is killed at any moment, or both are."""
+    moment(rng)
+    victims = rig.children if rng.random() < 0.2 else [rng.choice(rig.children)]
+    for child in victims:
+        child.kill()
+    return f"{len(victims)} killed"
+
+
+def stop(rig: Rig, rng: random.Random) -> str:
+    """A runner stands still until another has all that it held, and goes on."""
+    moment(rng)
+    holders = [child for child in rig.children if rig.holds(child)]
+    victim = rng.choice(holders or rig.children)
+    victim.signal(signal.SIGSTOP)
+    return replaced(rig, victim)
+
+
+def replaced(rig: Rig, zombie: Child) -> str:
+    """Wait until a stopped runner has lost what it held, and let it go on."""
+    held = rig.holds(zombie)
+    rig.wait(lambda: not rig.holds(zombie), 20)
+    zombie.signal(signal.SIGCONT)
+    return f"{held} taken over"
+
+
+def reach(rig: Rig, rng: random.Random, action: str) -> tuple[Child | None, str]:
+    """Arm a place in both runners, until one has got there; nobody, if no work of this round leads there."""
+    place, nth = rng.choice(PLACES), rng.randint(1, 3)
+    if place in BUILDING:
+        rig.lab.request(rig.pipelines["index_full"], rebuild=True)
+        nth = 1
+    for child in rig.children:
+        child.order(f"{place}={action}:{nth}")
+    deadline = time.monotonic() + 2
+    while all(child.is_well for child in rig.children) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    caught = next((child for child in rig.children if not child.is_well), None)
+    for child in rig.children:
+        child.order("")
+    return caught, f"{place}:{nth}" if caught else f"{place}:{nth} was not reached"
+
+
+def kill_at(rig: Rig, rng: random.Random) -> str:
+    """A runner is killed at a named place."""
+    caught, said = reach(rig, rng, "kill")
+    if caught is None:
+        rng.choice(rig.children).kill()
+    return said
+
+
+def stop_at(rig: Rig, rng: random.Random) -> str:
+    """A runner stands still at a named place until another has what it held, and goes on."""
+    caught, said = reach(rig, rng, "stop")
+    if caught is None or not caught.process.is_alive():
+        return f"{said}, {stop(rig, rng)}"
+    return f"{said}, {replaced(rig, caught)}"
+
+
+def cut(rig: Rig, rng: random.Random) -> str:
+    """Connections to Postgres are cut, at once or at a COMMIT, with or without its arriving; or nothing passes."""
+    at: bytes | int = COMMIT if rng.random() < 0.7 else rng.randint(500, 20_000)
+    return disturb(rig.warehouse, rng, at)
+
+
+def cut_index(rig: Rig, rng: random.Random) -> str:
+    """The same for Elasticsearch, at a bulk."""
+    return disturb(rig.index, rng, BULK)
+
+
+def disturb(wire: Wire, rng: random.Random, at: bytes | int) -> str:
+    moment(rng)
+    how = rng.choice(["all", "block", "cut", "lose", "lose", "delay", "swallow"])
+    if how == "all":
+        wire.cut()
+    elif how == "block":
+        wire.block()
+        time.sleep(rng.uniform(0.3, 1.5))
+    else:
+        before = wire.happened
+        wire.trouble = Trouble(how, at, seconds=rng.uniform(0.1, 1.2))
+        deadline = time.monotonic() + 1.5
+        while wire.happened == before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0, 0.5))
+    wire.heal()
+    return f"{how} at {at!r}"
+
+
+def crash(rig: Rig, rng: random.Random) -> str:
+    """The database is shut down without a word, and recovers."""
+    moment(rng)
+    rig.crash()
+    return "recovered"
+
+
+def restart_index(rig: Rig, rng: random.Random) -> str:
+    """Elasticsearch is killed and started again."""
+    assert rig.elastic is not None
+    moment(rng)
+    rig.elastic.kill()
+    rig.elastic.start()
+    return "started"
+
+
+Fault = Callable[[Rig, random.Random], str]
+DECK: list[Fault] = [*[kill] * 10, *[stop] * 7, *[kill_at] * 14, *[stop_at] * 7, *[cut] * 6, *[cut_index] * 3]
+DECK += [crash] * 2
+RARE: list[Fault] = [restart_index]
+
+
+# ── rounds ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Loop:
+    """Rounds that follow from a seed, each by itself."""
+
+    rig: Rig
+    seed: int
+    kinds: "Counter[str]" = field(default_factory=Counter)
+    asked_again: int = 0  # pipelines that failed while Elasticsearch was away, and were asked for again
+    started: float = field(default_factory=time.monotonic)
+
+    def faults(self) -> Iterator[Fault]:
+        """Every fault in its share, in an order of this seed's; without end."""
+        rng = random.Random(self.seed)
+        while True:
+            deck = DECK + (RARE if self.rig.elastic else [])
+            yield from rng.sample(deck, len(deck))
+
+    def play(self, number: int, fault: Fault) -> str:
+        """One round."""
+        rng = random.Random(f"{self.seed} {number}")
+        chosen = rng.sample(self.rig.asked, 3)
+        with self.rig.writing(rng):
+            for pipeline in chosen:
+                self.rig.lab.request(pipeline, rebuild=rng.random() < 0.1)
+            said = fault(self.rig, rng)
+        self.rig.revive()
+        self._converge(chosen, forgiving=fault is restart_index)
+        self.rig.oracle.assert_all_well(*chosen, *self.rig.followers)
+        self.rig.oracle.forget()
+        self.kinds[fault.__name__] += 1
+        return said
+
+    def _converge(self, chosen: list[Pipeline], *, forgiving: bool) -> None:
+        """What was asked for ends; one more run of each sees the changes that came meanwhile; followers catch up."""
+        rig = self.rig
+        rig.wait(lambda: all(rig.lab.status(p) in ("IDLE", "FAILED") for p in rig.asked))
+        if forgiving:
+            self._ask_again()
+        rig.run(chosen)
+        deadline = time.monotonic() + 20
+        while late := [p for p in rig.unequal(chosen) if p.mode == "incremental"]:
+            # Somebody's transaction was open: the horizon was before the last changes. The next run sees them.
+            assert time.monotonic() < deadline, f"lost: {rig.oracle.explain(late[0])}\n{rig.state()}"
+            rig.run(late)
+        rig.wait(lambda: not rig.unequal(rig.followers) or self._failed())
+        left = rig.oracle.left_open()
+        rig.run(pipeline for pipeline in rig.pipelines.values() if pipeline.id in left)
+        assert not (failed := self._failed()), f"failed: {failed}\n{rig.state()}"
+        rig.wait(lambda: not rig.lab.value(AT_REST))
+
+    def _failed(self) -> list[tuple[str, str]]:
+        failed = "SELECT name, (SELECT error FROM etl.etl_runs r WHERE r.pipeline_id = p.id ORDER BY id DESC LIMIT 1)"
+        return self.rig.lab.sql(f"{failed} FROM etl.etl_pipelines p WHERE status = 'FAILED'")
+
+    def _ask_again(self) -> None:
+        """As somebody would once Elasticsearch is back: an outage that outlasts the retries fails a run."""
+        for pipeline in self.rig.pipelines.values():
+            if self.rig.lab.status(pipeline) == "FAILED":
+                self.asked_again += 1
+                self.rig.lab.request(pipeline)
+
+    def finish(self) -> dict[str, Any]:
+        """Everything once more, the runners leave, and what there is to tell."""
+        rig = self.rig
+        self._converge(rig.asked, forgiving=False)
+        rig.oracle.assert_all_well(*rig.pipelines.values())
+        assert rig.end() == [0, 0]
+        assert rig.lab.value("SELECT count(*) FROM etl.etl_captures WHERE owner IS NOT NULL") == 0
+        return self.summary()
+
+    def summary(self) -> dict[str, Any]:
+        """In figures; an oracle that had found anything lost, doubled or stuck would have ended the loop."""
+        sql = "SELECT sum(rows_written), sum(rows_deleted), count(*), count(*) FILTER (WHERE attempt > 1)"
+        written, deleted, runs, again = self.rig.lab.sql(f"{sql} FROM etl.etl_runs")[0]
+        return {
+            "rounds": self.kinds.total(),
+            "seed": self.seed,
+            "faults": dict(sorted(self.kinds.items())),
+            "runs": runs,
+            "runs_gone_on_with": again,
+            "rows_written": int(written),
+            "rows_deleted": int(deleted),
+            "lost": 0,
+            "duplicates": 0,
+            "stuck": 0,
+            "asked_again_after_an_outage": self.asked_again,
+            "seconds": round(time.monotonic() - self.started),
+        }

@@ -1,0 +1,183 @@
+"""The Helm chart, rendered by Helm itself: valid by Kubernetes' schemas, and true to the program."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import typer
+import yaml
+
+from tests.infra.composing import ROOT
+from vitrina import __version__
+from vitrina.cli import app
+from vitrina.settings import Settings
+
+CHART = ROOT / "infra" / "helm" / "vitrina"
+BUNDLE = json.loads((Path(__file__).parent / "vendor" / "kubernetes.json").read_text())
+EVERYTHING = {
+    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "ingress": {"enabled": True, "className": "nginx", "tlsSecret": "tls", "annotations": {"a": "b"}},
+    "elasticsearch": {"url": "https://search.example:9200", "allowedIndexes": ["film_*"]},
+    "imagePullSecrets": [{"name": "registry"}],
+    "env": {"VITRINA_TRANSFORM_MODULES": "cinema.transforms", "VITRINA_POLL_SECONDS": 1},
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "etl", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+}
+VALUES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "everything": EVERYTHING,
+    "least": {"migrate": {"enabled": False}, "api": {"replicas": 1}},
+}
+# Of the metrics of a runner, which this version may not have yet.
+METRICS = {"VITRINA_METRICS_TOKEN", "VITRINA_RUNNER_METRICS_HOST", "VITRINA_RUNNER_METRICS_PORT"}
+SETTINGS = {f"VITRINA_{name.upper()}" for name in Settings.model_fields} | {"ELASTICSEARCH_URL"} | METRICS
+
+
+@pytest.fixture(scope="module")
+def helm() -> str:
+    """The program; `make helm` builds one where there is none."""
+    built = Path.home() / ".cache" / "vitrina" / "tools" / "helm"
+    found = shutil.which("helm") or (str(built) if built.exists() else None)
+    if not found and "helm" in os.environ.get("VITRINA_REQUIRE", "").split(","):
+        pytest.fail("VITRINA_REQUIRE has helm, and there is none: make helm")
+    return found or pytest.skip("the chart is not rendered: there is no Helm on this machine; make helm builds one")
+
+
+@pytest.fixture(params=VALUES)
+def manifests(request: pytest.FixtureRequest, helm: str, tmp_path: Path) -> list[dict[str, Any]]:
+    """The chart with one of the sets of values."""
+    return render(helm, tmp_path, VALUES[request.param])
+
+
+@pytest.fixture
+def everything(helm: str, tmp_path: Path) -> list[dict[str, Any]]:
+    """The chart with all of its options."""
+    return render(helm, tmp_path, EVERYTHING)
+
+
+def render(helm: str, folder: Path, values: dict[str, Any]) -> list[dict[str, Any]]:
+    (folder / "values.yaml").write_text(yaml.safe_dump(values))
+    command = [helm, "template", "cinema", str(CHART), "--values", str(folder / "values.yaml")]
+    done = subprocess.run([*command, "--kube-version", "1.34.0"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [found for found in yaml.safe_load_all(done.stdout) if found]
+
+
+def find(manifests: list[dict[str, Any]], kind: str, end: str = "") -> dict[str, Any]:
+    (found,) = (m for m in manifests if m["kind"] == kind and m["metadata"]["name"].endswith(end))
+    return found
+
+
+def pods(manifests: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    return (m["spec"]["template"]["spec"] for m in manifests if m["kind"] in ("Deployment", "Job"))
+
+
+def variables(pod: dict[str, Any]) -> dict[str, Any]:
+    return {v["name"]: v.get("value") or v["valueFrom"]["secretKeyRef"] for v in pod["containers"][0]["env"]}
+
+
+def test_helm_finds_nothing_in_the_chart(helm: str) -> None:
+    done = subprocess.run([helm, "lint", "--strict", CHART], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_every_manifest_is_valid_by_its_schema(manifests: list[dict[str, Any]]) -> None:
+    for manifest in manifests:
+        schema = BUNDLE["kinds"][f"{manifest['apiVersion']} {manifest['kind']}"] | {"$defs": BUNDLE["$defs"]}
+        errors = jsonschema_rs.validator_for(schema).iter_errors(manifest)
+        assert [(error.message, error.instance_path) for error in errors] == [], manifest["metadata"]["name"]
+
+
+def test_the_schemas_would_find_a_field_that_is_none() -> None:
+    schema = jsonschema_rs.validator_for(BUNDLE["kinds"]["v1 Pod"] | {"$defs": BUNDLE["$defs"]})
+    pod: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "x"}]}}
+    assert schema.is_valid(pod)
+    pod["spec"]["containers"][0]["securityContext"] = {"readOnlyRootFileSystem": True}
+    assert not schema.is_valid(pod)
+
+
+def test_no_pod_is_root_or_writes_or_holds_a_secret(manifests: list[dict[str, Any]]) -> None:
+    for pod in pods(manifests):
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert pod["automountServiceAccountToken"] is False
+        context = pod["containers"][0]["securityContext"]
+        assert (context["readOnlyRootFilesystem"], context["allowPrivilegeEscalation"]) == (True, False)
+        assert context["capabilities"] == {"drop": ["ALL"]}
+        assert all(isinstance(v, dict) for name, v in variables(pod).items() if name.endswith(("_URL", "TOKEN", "KEY"))
+                   and name != "ELASTICSEARCH_URL")  # fmt: skip
+
+
+def test_every_process_is_a_command_with_settings_that_there_are(manifests: list[dict[str, Any]]) -> None:
+    commands: Any = typer.main.get_command(app)
+    for pod in pods(manifests):
+        name, *options = pod["containers"][0]["args"]
+        known = {option for parameter in commands.commands[name].params for option in parameter.opts}
+        assert set(options) <= known
+        assert set(variables(pod)) <= SETTINGS
+
+
+def test_only_the_migration_signs_in_as_the_owner(everything: list[dict[str, Any]]) -> None:
+    keys = {
+        m["metadata"]["name"]: variables(m["spec"]["template"]["spec"])["VITRINA_DATABASE_URL"]["key"]
+        for m in everything
+        if m["kind"] in ("Deployment", "Job")
+    }
+    assert keys == {
+        "cinema-vitrina-api": "api-url",
+        "cinema-vitrina-runner": "runner-url",
+        "cinema-vitrina-migrate": "owner-url",
+    }
+
+
+def test_every_key_of_the_secret_is_documented(everything: list[dict[str, Any]]) -> None:
+    documented = set(
+        re.findall(r"(?:^#| {2})\s+([a-z]+(?:-[a-z]+)*-(?:url|key|token)|token) ", VALUES_TEXT, re.MULTILINE)
+    )
+    used = {v["key"] for pod in pods(everything) for v in variables(pod).values() if isinstance(v, dict)}
+    assert used == documented
+
+
+VALUES_TEXT = (CHART / "values.yaml").read_text()
+
+
+def test_the_migration_goes_first_and_runners_get_time_to_end(everything: list[dict[str, Any]]) -> None:
+    job, runner = find(everything, "Job"), find(everything, "Deployment", "runner")
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+    assert runner["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] >= 60
+
+
+def test_services_and_monitors_find_their_pods(everything: list[dict[str, Any]]) -> None:
+    for service in (m for m in everything if m["kind"] == "Service"):
+        component = service["spec"]["selector"]["app.kubernetes.io/component"]
+        template = find(everything, "Deployment", component)["spec"]["template"]
+        assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+        ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
+        assert service["spec"]["ports"][0]["targetPort"] in ports
+        monitor = find(everything, "ServiceMonitor", component)
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+
+
+def test_probes_ask_what_the_api_answers(everything: list[dict[str, Any]]) -> None:
+    container = find(everything, "Deployment", "api")["spec"]["template"]["spec"]["containers"][0]
+    asked = [container[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")]
+    assert asked == ["/livez", "/livez", "/readyz"]
+
+
+def test_a_value_that_is_none_is_refused(helm: str, tmp_path: Path) -> None:
+    done = subprocess.run([helm, "template", CHART, "--set", "runners=3"], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "runners" in done.stderr
+
+
+def test_the_chart_is_of_this_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)

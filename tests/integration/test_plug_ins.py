@@ -1,0 +1,91 @@
+"""What other packages bring by entry point: a writer, a tap. The writer also passes test_writers.py."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.living import living
+from tests.sinks import SqliteSink, assert_equal, failed, went
+from tests.support import Lab
+from vitrina.adapters.plugged import resolve_store
+from vitrina.control.services.validation import Validation
+
+FILMS = "SELECT f.id AS film_id, f.title, f.rating FROM content.film_work f"
+LIVE = """
+    SELECT f.id, f.title, array_agg(DISTINCT g.name) FILTER (WHERE g.name IS NOT NULL) AS genres
+    FROM content.film_work f LEFT JOIN content.genre_film_work fg ON fg.film_work_id = f.id
+    LEFT JOIN content.genre g ON g.id = fg.genre_id GROUP BY f.id"""
+TAP = """
+from vitrina.adapters.captures.trigger import TriggerTap
+class Counting(TriggerTap):
+    polls = 0
+    def poll(self, seconds):
+        Counting.polls += 1
+        return super().poll(seconds)
+"""
+
+
+def test_its_view_has_the_columns_of_the_query(sqlite: SqliteSink) -> None:
+    pipeline = sqlite.lab.add(source_query=FILMS, key=["film_id"], target_table=sqlite.target)
+    went(sqlite, pipeline)
+    assert_equal(sqlite, pipeline)
+    shown = sqlite.db.execute("SELECT film_id, title FROM mart ORDER BY film_id").fetchall()
+    assert shown == sqlite.lab.sql('SELECT id::text, title FROM content.film_work ORDER BY id::text COLLATE "C"')
+
+
+def test_who_was_taken_over_writes_nothing_more(sqlite: SqliteSink) -> None:
+    pipeline = sqlite.lab.add(source_query=FILMS, key=["film_id"], target_table=sqlite.target)
+    went(sqlite, pipeline)
+    before = sqlite.rows(["film_id"])
+    resolve_store(sqlite.target).take(10**6)
+    sqlite.lab.sql("UPDATE content.film_work SET title = 'other'")
+    assert "somebody else writes to sqlite:mart" in failed(sqlite, pipeline)
+    assert sqlite.rows(["film_id"]) == before
+
+
+def test_a_reconcile_reads_what_the_store_really_holds(sqlite: SqliteSink) -> None:
+    select = "SELECT id, title FROM content.film_work"
+    pipeline = sqlite.lab.add(source_query=select, key=["id"], target_table=sqlite.target)
+    went(sqlite, pipeline)
+    assert sqlite.lab.reconcile(pipeline)["equal"]
+    changed, deleted = list(sqlite.rows(["id"]))[:2]
+    sqlite.damage(changed, deleted, {"id": "99", "title": "stranger"})
+    report = sqlite.lab.reconcile(pipeline)
+    assert [report[kind] for kind in ("missing", "extra", "different")] == [1, 1, 1]
+    assert report["samples"]["different"][0]["columns"]["title"]["mart"] == "damaged"
+
+
+def test_a_target_needs_a_word_and_a_writer(lab: Lab) -> None:
+    pipeline = lab.add(source_query=FILMS, key=["film_id"], target_table="sqlite:mart")
+    assert "VITRINA_ALLOWED_OTHER_TARGETS allows nothing" in str(lab.run(pipeline)["error"])
+    lab.configure(allowed_other_targets=["sqlite:*"])
+    assert "no writer is registered for sqlite:" in str(lab.run(pipeline)["error"])
+
+
+def test_a_validation_says_what_it_would_make(sqlite: SqliteSink) -> None:
+    pipeline = sqlite.lab.add(source_query=FILMS, key=["film_id"], target_table=sqlite.target)
+    said = [finding.message for finding in Validation(sqlite.lab.connections).of(pipeline)]
+    assert "sqlite:mart would be made with film_id, title, rating" in said
+
+
+def test_a_live_mart_in_a_plugged_store_is_fed_by_a_plugged_tap(
+    sqlite: SqliteSink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _install_tap(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    with living(sqlite.lab, "trigger") as live:
+        mart = live.add(LIVE, ["id"], target_table=sqlite.target)
+        live.follow(mart)
+        sqlite.lab.sql("UPDATE content.genre SET name = name || '!'; DELETE FROM content.genre_film_work")
+        live.follow(mart)
+        assert_equal(sqlite, mart)
+    assert sys.modules["counting_tap"].Counting.polls > 0
+
+
+def _install_tap(folder: Path) -> None:
+    (folder / "counting_tap.py").write_text(TAP)
+    info = folder / "counting_tap-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: counting-tap\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[vitrina.captures]\ntrigger = counting_tap:Counting\n")

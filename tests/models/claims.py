@@ -1,0 +1,240 @@
+"""The claim protocol, searched exhaustively: every order of every step of three runners over two pipelines.
+
+A runner may stall for ever before any step (it is just not chosen), and crash at any (`crash`: its process starts
+anew, knows nothing, and the server rolls its transaction back). The clock may end any lease at any moment. Each step
+stands for one named block of `meta/queries`, which `SQL` tells. Runners are interchangeable, and so are pipelines:
+states that differ only in their names count once. `make model` prints what the search finds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+SQL = {
+    "claim": "leases.claim",
+    "enter": "leases.enter",  # the holder's session is noted
+    "begin": "runs.count",  # a batch: BEGIN, its rows, its counters
+    "recover": "leases.recover",  # in a successor's batch: locks the lease until COMMIT
+    "fence": "state.fence",  # locks the state row until COMMIT
+    "commit": "state.fence",  # what it wrote becomes true
+    "time out": "state.approach_fence",  # the server ends a session that stands still before its COMMIT
+    "try again": "runs.begin_attempt",  # the session was ended, the lease is perhaps still ours
+    "renew": "leases.renew",
+    "complete": "state.leave",
+    "look": "leases.expired",
+    "expel": "leases.expel",
+    "reclaim": "leases.reclaim",  # locks pipeline and lease until COMMIT
+    "take over": "leases.take_over",
+    "bury": "leases.bury",
+}
+BUGS = {
+    "no epoch check": "the fence looks at the batch's number only",
+    "same epoch": "a takeover does not give the next epoch",
+    "late renewal": "the heartbeat renews a lease that has expired",
+    "blind completion": "whoever thinks that it holds a pipeline may complete it",
+    "no time-out": "the server lets a session stand still before its COMMIT",
+}
+BATCHES, MAX_CRASHES = 1, 2
+IN_TRANSACTION = ("writing", "recovered", "fenced")
+
+
+class Pipeline(NamedTuple):
+    """What the meta-store knows: status, fence, and lease (run 0: nobody holds it)."""
+
+    status: str = "asked"
+    epoch: int = 0
+    seq: int = 0
+    runs: int = 0
+    run: int = 0
+    alive: bool = False
+    entered: bool = False  # the session of this run is noted
+    crashes: int = 0
+    expelled: bool = False  # for the invariants: a successor ended this run's session
+
+
+class Runner(NamedTuple):
+    """What a process believes: what it is about to do, with which run of which pipeline, behind which fence."""
+
+    step: str = "free"
+    pipeline: int = -1
+    run: int = 0
+    epoch: int = 0
+    seq: int = 0
+
+
+State: TypeAlias = tuple[tuple[Pipeline, ...], tuple[Runner, ...]]
+Move: TypeAlias = tuple[str, State]
+FREE = Runner()
+
+
+class Broken(Exception):
+    """A step from this state leads where an invariant does not hold."""
+
+
+def start(runners: int, pipelines: int) -> State:
+    """Every pipeline is asked for, every runner is free."""
+    return (Pipeline(),) * pipelines, (FREE,) * runners
+
+
+def canonical(state: State) -> State:
+    """The same state, whatever its runners and pipelines are called."""
+    pipelines, runners = state
+    order = sorted(range(len(pipelines)), key=lambda n: (pipelines[n], sorted(r for r in runners if r.pipeline == n)))
+    if order == list(range(len(pipelines))):
+        return pipelines, tuple(sorted(runners))
+    place = {old: new for new, old in enumerate(order)} | {-1: -1}
+    renamed = sorted(runner._replace(pipeline=place[runner.pipeline]) for runner in runners)
+    return tuple(pipelines[n] for n in order), tuple(renamed)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The steps, with one of the `BUGS` or none."""
+
+    bug: str = ""
+
+    def moves(self, state: State, solo: int | None = None) -> Iterator[Move]:
+        """Every step that can be taken; of one runner alone, if it is named, with the clock and the server."""
+        pipelines, runners = state
+        for n, pipeline in enumerate(pipelines):
+            if pipeline.run and pipeline.alive:
+                yield f"the lease of run {pipeline.run} of pipeline {n} expires", self._set(state, n, alive=False)
+        for who, runner in enumerate(runners):
+            if runner.step in (*IN_TRANSACTION, "taking") and self.bug != "no time-out":
+                rolled_back = self._free(state, who) if runner.step == "taking" else self._be(state, who, step="ended")
+                yield self._said(who, runner, "time out"), rolled_back
+            if solo in (None, who):
+                yield from self._steps(state, who, runner)
+            if solo is None and runner.step != "free":
+                yield self._said(who, runner, "crash"), self._free(state, who)
+
+    def _steps(self, state: State, who: int, runner: Runner) -> Iterator[Move]:
+        if runner.step == "free":
+            for n, pipeline in enumerate(state[0]):
+                if pipeline.status == "asked" and not self._locked(state, n):
+                    said = f"runner {who}: claim, run {pipeline.runs + 1} of pipeline {n}"
+                    yield said, self._hand_over(state, who, n, 0)
+                if pipeline.run and not pipeline.alive:
+                    said = f"runner {who}: look, run {pipeline.run} of pipeline {n} is lost"
+                    yield said, self._be(state, who, step="looking", pipeline=n, run=pipeline.run)
+            return
+        after = getattr(self, "_" + runner.step)(state, who, runner, state[0][runner.pipeline])
+        yield from ((self._said(who, runner, name), new) for name, new in after)
+        if runner.step in ("holding", "claimed"):
+            yield from self._renew(state, who, runner)
+
+    # ── a run ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _claimed(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
+        if not self._locked(state, runner.pipeline):
+            mine = pipeline.run == runner.run
+            entered = self._be(self._set(state, runner.pipeline, entered=True), who, step="holding")
+            yield "enter", entered if mine else self._free(state, who)
+
+    def _holding(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
+        if runner.seq < BATCHES:
+            yield "begin", self._be(state, who, step="writing")
+        elif not self._locked(state, runner.pipeline):
+            yield "complete", self._complete(state, who, runner, pipeline)
+
+    def _writing(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
+        if pipeline.run == runner.run and pipeline.crashes and not self._locked(state, runner.pipeline):
+            yield "recover", self._be(state, who, step="recovered")
+        elif pipeline.run != runner.run or not pipeline.crashes:
+            yield from self._recovered(state, who, runner, pipeline)
+
+    def _recovered(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
+        if any(other.step == "fenced" and other.pipeline == runner.pipeline for other in state[1]):
+            return  # waits for whoever has the state row
+        passes = pipeline.seq == runner.seq and (self.bug == "no epoch check" or pipeline.epoch == runner.epoch)
+        yield "fence", self._be(state, who, step="fenced") if passes else self._free(state, who)
+
+    def _fenced(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
+        if pipeline.run != runner.run:
+            raise Broken(f"run {runner.run} commits a batch, and run {pipeline.run} holds the pipeline", state)
+        new = self._set(state, runner.pipeline, seq=pipeline.seq + 1, crashes=0)
+        yield "commit", self._be(new, who, step="holding", seq=runner.seq + 1)
+
+    def _ended(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
+        if not self._locked(state, runner.pipeline):
+            mine = pipeline.run == runner.run
+            again = self._be(state, who, step="claimed", seq=pipeline.seq)
+            yield "try again", again if mine else self._free(state, who)
+
+    def _renew(self, state: State, who: int, runner: Runner) -> Iterator[Move]:
+        """Of a lease that is alive it changes nothing here: it may expire at any moment anyway."""
+        pipeline = state[0][runner.pipeline]
+        if pipeline.run == runner.run and not pipeline.alive and self.bug == "late renewal":
+            if pipeline.expelled:
+                raise Broken(f"run {runner.run} lives again, and a successor has ended its session", state)
+            yield self._said(who, runner, "renew"), self._set(state, runner.pipeline, alive=True)
+        elif pipeline.run != runner.run or not pipeline.alive:
+            yield self._said(who, runner, "renew"), self._free(state, who)  # the run is told that its lease is lost
+
+    def _complete(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> State:
+        if pipeline.run != runner.run and self.bug != "blind completion":
+            return self._free(state, who)
+        if pipeline.run != runner.run:
+            raise Broken(f"run {runner.run} is completed, and it was closed before", state)
+        done = Pipeline("done", pipeline.epoch, pipeline.seq, pipeline.runs)
+        return self._free(self._set(state, runner.pipeline, **done._asdict()), who)
+
+    # ── a takeover ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _looking(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
+        new = state
+        if pipeline.run == runner.run and not pipeline.alive and pipeline.entered:
+            new = self._set(new, runner.pipeline, expelled=True)
+            for n, other in enumerate(new[1]):
+                if other.pipeline == runner.pipeline and other.run == runner.run and other.step in IN_TRANSACTION:
+                    new = self._be(new, n, step="ended")
+        yield "expel", self._be(new, who, step="following")
+
+    def _following(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
+        if pipeline.run != runner.run or pipeline.alive or self._locked(state, runner.pipeline):
+            yield "reclaim", self._free(state, who)  # it finished, renewed, or another was first: zero rows
+        else:
+            yield "reclaim", self._be(state, who, step="taking")
+
+    def _taking(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
+        if any(other.step == "fenced" and other.pipeline == runner.pipeline for other in state[1]):
+            return  # waits for whoever has the state row
+        if pipeline.crashes + 1 >= MAX_CRASHES:
+            lost = Pipeline("failed", pipeline.epoch + 1, pipeline.seq, pipeline.runs)
+            yield "bury", self._free(self._set(state, runner.pipeline, **lost._asdict()), who)
+        else:
+            yield "take over", self._hand_over(state, who, runner.pipeline, pipeline.crashes + 1)
+
+    def _hand_over(self, state: State, who: int, n: int, crashes: int) -> State:
+        """The lease, a run and the next epoch, in one transaction."""
+        before = state[0][n]
+        epoch = before.epoch + (0 if self.bug == "same epoch" and crashes else 1)
+        held = Pipeline("running", epoch, before.seq, before.runs + 1, before.runs + 1, True, False, crashes)
+        for other in state[1]:
+            if other.step in ("claimed", "holding", *IN_TRANSACTION) and (other.pipeline, other.epoch) == (n, epoch):
+                raise Broken(f"runs {other.run} and {held.run} of pipeline {n} both hold epoch {epoch}", state)
+        new = self._set(state, n, **held._asdict())
+        return self._be(new, who, step="claimed", pipeline=n, run=held.run, epoch=epoch, seq=held.seq)
+
+    # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _locked(self, state: State, n: int) -> bool:
+        """Whether somebody has the pipeline or its lease locked."""
+        holding = ("taking", "recovered")
+        return any(
+            r.pipeline == n and (r.step in holding or (r.step == "fenced" and state[0][n].crashes)) for r in state[1]
+        )
+
+    def _set(self, state: State, n: int, **values: object) -> State:
+        pipelines, runners = state
+        return (*pipelines[:n], pipelines[n]._replace(**values), *pipelines[n + 1 :]), runners  # type: ignore[arg-type]
+
+    def _be(self, state: State, who: int, **values: object) -> State:
+        pipelines, runners = state
+        return pipelines, (*runners[:who], runners[who]._replace(**values), *runners[who + 1 :])  # type: ignore[arg-type]
+
+    def _free(self, state: State, who: int) -> State:
+        return self._be(state, who, **FREE._asdict())
+
+    def _said(self, who: int, runner: Runner, name: str) -> str:
+        return f"runner {who}, run {runner.run} of pipeline {runner.pipeline}: {name}"

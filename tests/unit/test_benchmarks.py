@@ -1,0 +1,66 @@
+"""The page about benchmarks and its charts say what `bench/results.json` says."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+from bench import page
+from bench.__main__ import PARTS
+from bench.chart import MOST, needed
+from bench.report import RESULTS, Report, Target, keep
+
+ROOT = Path(__file__).parents[2]
+RESULT = json.loads(RESULTS.read_text())
+REPORT = Report("Ways", ["work", "s"], [["load", "2.00"]], [Target.at_most("load", 2, 1)], {"load": 2}, {"made": "1"})
+
+
+def test_page_and_charts_are_what_the_results_give() -> None:
+    for name, text in page.documents(RESULT).items():
+        assert (ROOT / name).read_text() == text, f"{name} is old: run make bench-page"
+
+
+def test_the_chart_of_targets_shows_each_with_its_figures() -> None:
+    shown = _texts(page.TARGETS)
+    for target in RESULT["targets"]:
+        assert target["name"] in shown
+        assert any(text.startswith(f"{target['value']:g}, wanted ") for text in shown)
+
+
+def test_the_chart_of_speed_shows_each_way_as_times_the_floor() -> None:
+    shown = _texts(page.SPEED)
+    for compared in (c for part in RESULT["parts"].values() for c in part["compared"]):
+        floor = compared["seconds"]["floor"]
+        for seconds in (s for way, s in compared["seconds"].items() if way != "floor"):
+            assert f"{seconds / floor:.2f} × the floor, {seconds:.2f} s" in shown
+
+
+def test_a_target_is_met_exactly_when_it_needs_no_more_than_is_allowed() -> None:
+    targets = [
+        Target.at_most("a", 2, 1),
+        Target.at_most("b", 1, 1),
+        Target.at_most("c", 0, 0),
+        Target.at_most("d", 1, 0),
+    ]
+    targets += [Target.at_least("e", 3, 4), Target.at_least("f", 5, 4), Target.at_least("g", 0, 4)]
+    found = [needed({"value": t.value, "target": t.wanted, "better": t.better}) for t in targets]
+    assert [share <= 1 for share in found] == [t.met for t in targets]
+    assert found[3] == found[6] == MOST
+
+
+def test_a_part_that_is_measured_again_replaces_only_itself(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    keep({"other": REPORT, "one": REPORT}, "full", ["one", "other"], results)
+    better = replace(REPORT, targets=[Target.at_most("load", 0.5, 1)])
+    keep({"one": better}, "small", ["one", "other"], results)
+    known = json.loads(results.read_text())
+    assert [(t["part"], t["value"], t["met"]) for t in known["targets"]] == [("one", 0.5, True), ("other", 2, False)]
+    assert [part["scale"] for part in known["parts"].values()] == ["small", "full"]
+
+
+def test_every_part_has_its_note() -> None:
+    assert {note.stem for note in page.NOTES.glob("*.md")} == PARTS.keys() | {"method"}
+
+
+def _texts(name: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.parse(ROOT / name).iter("{http://www.w3.org/2000/svg}text")]

@@ -1,0 +1,1 @@
+"""A guard is proven by taking it out."""

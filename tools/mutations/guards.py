@@ -1,0 +1,119 @@
+"""The guards that can be taken out, each by one small edit, and the tests that must notice.
+
+`anchor` is the guard's own text, which must be in the file exactly once: a guard that moves is found missing.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CLAIMS, LATE = "tests/integration/test_claims.py", "tests/integration/test_late_commits.py"
+INCREMENTAL, MARTS = "tests/integration/test_incremental.py", "tests/integration/test_marts.py"
+CORPORA, CALLS = "tests/integration/test_corpora.py", "tests/integration/test_calls.py"
+CONTINUITY, INDEX = "tests/integration/test_capture_continuity.py", "tests/faults/test_index.py"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What is taken out, where, and who should notice."""
+
+    name: str
+    file: str  # below src/vitrina
+    anchor: str
+    without: str
+    tests: tuple[str, ...]
+
+    def remove(self, package: Path) -> None:
+        """From a copy of the package; a ValueError if the guard is not where it was."""
+        path = package / self.file
+        text = path.read_text()
+        if text.count(self.anchor) != 1:
+            found = text.count(self.anchor)
+            raise ValueError(
+                f"the guard {self.name!r} is {found} times in {self.file}, not once: bring its anchor up to date"
+            )
+        path.write_text(text.replace(self.anchor, self.without))
+
+
+GUARDS = [
+    Guard(
+        "the fence",
+        "meta/queries/state.sql",
+        "WHERE pipeline_id = %(pipeline_id)s AND epoch = %(epoch)s AND seq = %(seq)s",
+        "WHERE pipeline_id = %(pipeline_id)s",
+        (f"{CLAIMS}::test_a_zombie_can_neither_write_nor_finish_nor_renew",),
+    ),
+    Guard(
+        "the tie-breaker",
+        "adapters/writers/converge.py",
+        'sql.SQL("({}, {}) > ({}, {})").format(value, tie, *position)',
+        'sql.SQL("{} > {}").format(value, position[0])',
+        (f"{INCREMENTAL}::test_a_run_that_dies_among_them_loses_none_and_repeats_none",),
+    ),
+    Guard(
+        "the horizon",
+        "meta/queries/horizon.sql",
+        "least(statement_timestamp(), min(xact_start)) AS at",
+        "statement_timestamp() AS at",
+        (f"{LATE}::test_a_writer_that_idles_before_its_first_write_holds_the_window",),
+    ),
+    Guard(
+        "the write-ahead shadow",
+        "adapters/elastic/delivery.py",
+        "if self.generations.current.in_flight or self._repairs:",
+        "if self._repairs:",
+        (f"{INDEX}::test_a_run_of_changes_killed_anywhere_is_gone_on_with[full]",),
+    ),
+    Guard(
+        "the write alias",
+        "adapters/elastic/client.py",
+        "_bulk?require_alias=true&",
+        "_bulk?",
+        (f"{INDEX}::test_a_runner_stopped_in_the_middle_of_a_bulk_writes_nothing_when_it_goes_on[full]",),
+    ),
+    Guard(
+        "the visibility check",
+        "adapters/captures/wal.py",
+        "takewhile(lambda ended: self._snapshot.sees(ended.xid), self._buffer.ended)",
+        "takewhile(lambda ended: True, self._buffer.ended)",
+        (f"{CONTINUITY}::test_a_commit_that_nobody_can_see_yet_waits",),
+    ),
+    Guard(
+        "the delete guard",
+        "adapters/finders/work.py",
+        "if (emptied or many) and not self.job.options.allow_deletes:",
+        "if False:",
+        (
+            f"{MARTS}::test_an_emptied_source_deletes_nothing",
+            f"{MARTS}::test_many_deletes_are_refused_before_anything_is_written",
+        ),
+    ),
+    Guard(
+        "the read-only transaction",
+        "meta/db.py",
+        '        if read_only:\n            conn.execute("SET TRANSACTION READ ONLY")\n',
+        "",
+        (f"{CORPORA}::test_hostile_texts_on_the_readers_connection_change_nothing_and_read_no_secret",),
+    ),
+    Guard(
+        "the parser",
+        "sql/vet.py",
+        "select = check_select(text, schemas)",
+        "select = text",
+        (f"{CORPORA}::test_hostile_texts_are_refused",),
+    ),
+    Guard(
+        "the role check",
+        "control/api/auth.py",
+        "if needed is None or actor.role < needed:",
+        "if needed is None:",
+        ("tests/contract/test_access.py::test_a_refused_call_changes_nothing",),
+    ),
+    Guard(
+        "the reader's role",
+        "adapters/connections.py",
+        'with connect(self.reader if local else self._source(source), "reader") as conn:',
+        'with connect(self.listen if local else self._source(source), "reader") as conn:',
+        (f"{CALLS}::test_a_policy_is_judged_as_it_holds_for_the_reader",),
+    ),
+]
