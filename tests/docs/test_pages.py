@@ -32,6 +32,8 @@ REASONS = {
     "needs Docker",
     "needs Kubernetes",
     "needs a collector",
+    "needs systemd",
+    "a server of one's own; tests/integration/test_backup.py",
     "the tests themselves",
     "the stack of these tests is up already",
     "changes the environment of the project; the tests install it from its own wheel",
