@@ -12,8 +12,6 @@ TESTS = ROOT / "tests"
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#]+)(?:#([^)]+))?\)")
-# Written elsewhere at the same time; none is left once all of it is together.
-AWAITED = {"upgrades.md", "faults.json", "load.json"}
 CITED = re.compile(r"`([\w/]+/test_\w+\.py)::(test_\w+)`")
 
 
@@ -43,7 +41,7 @@ def test_every_requirement_names_a_test_that_exists() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for link, anchor in LINK.findall(page.read_text()):
         target = (page.parent / link).resolve()
-        assert target.exists() or target.name in AWAITED, link
+        assert target.exists(), link
         if anchor and target.suffix == ".md":
             assert anchor in anchors(target), f"{link}#{anchor}"
 

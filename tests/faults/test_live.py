@@ -40,6 +40,13 @@ CHANGES = (
     "INSERT INTO content.film_work (id, title, type) VALUES (gen_random_uuid(), 'new', 'movie')",
     "DELETE FROM content.film_work WHERE id = (SELECT id FROM content.film_work ORDER BY random() LIMIT 1)",
 )
+CUT_OFF = """
+    CREATE FUNCTION content.cut_off() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
+        PERFORM pg_terminate_backend(pg_backend_pid()) FROM etl.etl_runs WHERE id = new.run_id AND attempt = 6;
+        RETURN NULL; END $$;
+    CREATE TRIGGER cut_off AFTER INSERT ON etl.etl_run_events FOR EACH ROW WHEN (new.event = 'followed')
+        EXECUTE FUNCTION content.cut_off()
+"""
 
 
 class Followers(Nursery):
@@ -121,18 +128,26 @@ def test_a_zombie_commits_nothing(followers: Followers) -> None:
 def test_runners_killed_by_others_do_not_fail_a_follower_that_gets_on(followers: Followers) -> None:
     followers.live.follow(followers.pipeline)
     for _ in range(5):
-        followers.change()
-        followers.kill_at(followers.pipeline, "live slice=kill:2")
+        followers.lab.sql(CHANGES[1])
+        followers.live.catch_up()
+        followers.kill_at(followers.pipeline, "after checkpoint=kill:2")
         followers.expire()
-    assert followers.take_over(followers.pipeline)["status"] == "SUCCESS"
+    followers.lab.sql(CHANGES[1])
+    followers.live.catch_up()
+    followers.lab.sql(CUT_OFF)  # and then the network, too
+    run = followers.take_over(followers.pipeline)
+    assert (run["status"], run["attempt"]) == ("SUCCESS", 7)
     followers.assert_equal_in_the_end()
 
 
-def test_a_follower_that_kills_its_runner_at_the_same_place_fails(followers: Followers) -> None:
+@pytest.mark.scenario(9)
+@pytest.mark.parametrize("nth", [1, 2], ids=["first batch", "second batch of a slice"])
+def test_a_follower_that_kills_its_runner_at_the_same_place_fails(followers: Followers, nth: int) -> None:
     followers.live.follow(followers.pipeline)
-    followers.change()
+    followers.lab.sql("UPDATE content.film_work SET title = title || '.'")
+    followers.live.catch_up()
     for _ in range(3):
-        followers.kill_at(followers.pipeline, "live slice=kill:1")
+        followers.kill_at(followers.pipeline, f"live slice=kill:{nth}")
         followers.expire()
     Runner(followers.lab.connections).run_once(followers.pipeline.id)
     assert followers.lab.status(followers.pipeline) == "FAILED"

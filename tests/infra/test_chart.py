@@ -37,8 +37,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "least": {"migrate": {"enabled": False}, "api": {"replicas": 1}},
 }
 # Of the metrics of a runner, which this version may not have yet.
-METRICS = {"VITRINA_METRICS_TOKEN", "VITRINA_RUNNER_METRICS_HOST", "VITRINA_RUNNER_METRICS_PORT"}
-SETTINGS = {f"VITRINA_{name.upper()}" for name in Settings.model_fields} | {"ELASTICSEARCH_URL"} | METRICS
+SETTINGS = {f"VITRINA_{name.upper()}" for name in Settings.model_fields} | {"ELASTICSEARCH_URL"}
 
 
 @pytest.fixture(scope="module")

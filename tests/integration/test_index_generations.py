@@ -1,7 +1,7 @@
 """Which index is written and served: numbered, behind an alias, rebuilt beside the old one, never somebody else's."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Event, Thread
 from typing import Any
 
@@ -238,6 +238,18 @@ def test_who_was_taken_over_cannot_move_the_target_back(search: Search) -> None:
         zombie.serve(old)
     assert search.serves() == ["films-000002"]
     elastic.close()
+
+
+def test_who_was_taken_over_finds_no_alias_to_write_through_and_makes_no_index(search: Search) -> None:
+    pipeline = search.add()
+    went(search, pipeline)
+    epoch = search.lab.value("SELECT epoch FROM etl.etl_state")
+    went(search, pipeline)
+    with closing(Elastic(search.lab.connections.settings)) as elastic:
+        alias = IndexKeeper(elastic, pipeline.id, search.name(), epoch).write_alias
+        elastic.bulk(alias, b'{"index": {"_id": "late"}}\n{"title": "too late"}\n')
+        assert elastic.get(alias) == {}
+    assert "late" not in search.documents()
 
 
 # ── nobody notices a rebuild ─────────────────────────────────────────────────────────────────────────────────────

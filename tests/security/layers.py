@@ -4,7 +4,9 @@ The layers below the guard are tried by running the texts: as the owner of every
 with that one layer on. What would not run even so (a syntax error, a missing right) counts for none of them.
 """
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
@@ -52,26 +54,34 @@ class Verdicts:
 
 def examine(lab: Lab, texts: list[Text]) -> Verdicts:
     """All layers, one at a time."""
+    with owning(lab) as owner, lab.connections.resolve_reader("warehouse") as reader:
+        read_only = Trial(lab, owner, begin="BEGIN READ ONLY").run_apart(texts)
+        endless = {name for name, how in read_only.items() if how == ENDLESS}
+        rest = [text for text in texts if text.name not in endless]
+        runs = endless | {name for name, how in Trial(lab, owner).run(rest).items() if how != REFUSED}
+        return Verdicts(
+            {
+                "grammar": {text.name for text in texts if refused_by_grammar(text)},
+                "calls": {text.name for text in texts if refused_by_calls(reader, text)},
+                "role": refused(Trial(lab, "vitrina_reader").run(rest)) & runs,
+                "read only": refused(read_only) & runs,
+                "one statement": refused(Trial(lab, owner, prepared=True).run(texts)) & runs,
+                "timeouts": endless,
+            }
+        )
+
+
+@contextmanager
+def owning(lab: Lab) -> Iterator[str]:
+    """A role that owns every table, of sources that are small enough."""
     owner = f"owner_{lab.db.info.dbname}"
     lab.sql(f"CREATE ROLE {owner} LOGIN")
-    lab.sql(OWNER.format(owner=owner))
-    lab.sql(FEW)
-    read_only = Trial(lab, owner, begin="BEGIN READ ONLY").run_apart(texts)
-    endless = {name for name, how in read_only.items() if how == ENDLESS}
-    rest = [text for text in texts if text.name not in endless]
-    runs = endless | {name for name, how in Trial(lab, owner).run(rest).items() if how != REFUSED}
-    with lab.connections.resolve_reader("warehouse") as reader:
-        calls = {text.name for text in texts if refused_by_calls(reader, text)}
-    return Verdicts(
-        {
-            "grammar": {text.name for text in texts if refused_by_grammar(text)},
-            "calls": calls,
-            "role": refused(Trial(lab, "vitrina_reader").run(rest)) & runs,
-            "read only": refused(read_only) & runs,
-            "one statement": refused(Trial(lab, owner, prepared=True).run(texts)) & runs,
-            "timeouts": endless,
-        }
-    )
+    try:
+        lab.sql(OWNER.format(owner=owner))
+        lab.sql(FEW)
+        yield owner
+    finally:
+        lab.sql(f"REASSIGN OWNED BY {owner} TO CURRENT_USER; DROP OWNED BY {owner}; DROP ROLE {owner}")
 
 
 def refused_by_grammar(text: Text) -> bool:

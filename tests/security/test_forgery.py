@@ -8,10 +8,10 @@ import pytest
 
 from tests.contract import test_access, test_console
 from tests.contract.server import Api
+from tests.security.state import hashes
 
-EXCEPT = {"etl_runners"}  # who serves this tells that it is alive
+EXCEPT = {"etl.etl_runners"}  # who serves this tells that it is alive
 POSTS = [path for method, path in test_console.ROUTES if method == "POST"]
-HASH = "SELECT md5(coalesce(string_agg(ROW(t.*)::text, ',' ORDER BY ROW(t.*)::text), '')) FROM etl.{} t"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 
@@ -33,9 +33,8 @@ def browser(settled: Api) -> Iterator[httpx.Client]:
 
 
 def state(api: Api) -> dict[str, str]:
-    """The whole meta-store: every table with the hash of its rows."""
-    tables = api.lab.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'etl'")
-    return {name: api.lab.value(HASH.format(name)) for (name,) in tables if name not in EXCEPT}
+    """The whole meta-store."""
+    return {name: value for name, value in hashes(api.lab, "etl").items() if name not in EXCEPT}
 
 
 def ids(api: Api) -> dict[str, str]:

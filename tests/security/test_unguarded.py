@@ -14,6 +14,7 @@ import pytest
 from psycopg import sql
 
 from tests.corpora import FIXTURES, corpus
+from tests.security.state import hash_of, hashes
 from tests.support import Lab
 from vitrina.adapters import planning
 from vitrina.adapters.readers.postgres import PostgresReader
@@ -27,7 +28,20 @@ SECRET = "planted-secret"
 HASTE = "100ms"
 # Slots belong to the whole server, which other tests use too; one made here would be of this database, or physical.
 OWN_SLOTS = "pg_replication_slots WHERE database = current_database() OR slot_type = 'physical'"
-CATALOGUES = ("pg_class", "pg_proc", "pg_type", "pg_roles", "pg_db_role_setting", "pg_largeobject_metadata", OWN_SLOTS)
+# So do roles and their settings.
+OWN_ROLES = "pg_roles WHERE rolname LIKE 'vitrina%'"
+OWN_RIGHTS = "pg_auth_members WHERE member::regrole::text LIKE 'vitrina%'"
+OWN_SETTINGS = "pg_db_role_setting WHERE setrole::regrole::text LIKE 'vitrina%'"
+CATALOGUES = (
+    "pg_class",
+    "pg_proc",
+    "pg_type",
+    "pg_largeobject_metadata",
+    OWN_SLOTS,
+    OWN_ROLES,
+    OWN_RIGHTS,
+    OWN_SETTINGS,
+)
 SOURCES = ("content", "ugc", "auth")
 META = ("etl", "etl_stage", "analytics")
 
@@ -197,19 +211,11 @@ def run(lab: Lab, number: int, query: str, mode: str) -> bool:
 def settled(lab: Lab) -> dict[str, str]:
     """What no run may touch."""
     tables = ("analytics.bystander", "etl.etl_tokens", "etl.etl_audit", "etl.etl_sessions")
-    kept = digest(lab, *SOURCES) | {name: lab.value(HASH.format(name)) for name in tables}
+    kept = digest(lab, *SOURCES) | {name: hash_of(lab, name) for name in tables}
     return {name: value for name, value in kept.items() if name not in ("pg_class", "pg_type")}  # marts come to be
 
 
-HASH = "SELECT md5(coalesce(string_agg(ROW(t.*)::text, ',' ORDER BY ROW(t.*)::text), '')) FROM {} t"
-
-
 def digest(lab: Lab, *schemas: str) -> dict[str, str]:
-    """Every table and sequence of these schemas with the hash of its rows, and what exists at all."""
-    names = lab.sql(
-        "SELECT format('%%I.%%I', relnamespace::regnamespace, relname) FROM pg_class WHERE relkind IN ('r', 'S')"
-        " AND relnamespace::regnamespace::text = ANY (%s)",
-        list(schemas),
-    )
-    hashes = {name: lab.value(HASH.format(name)) for (name,) in names}
-    return hashes | {name: str(lab.value(f"SELECT count(*) FROM {name}")) for name in CATALOGUES}
+    """The tables and sequences of these schemas, and what exists at all."""
+    exists = {name: str(lab.value(f"SELECT count(*) FROM {name}")) for name in CATALOGUES}
+    return hashes(lab, *schemas) | exists

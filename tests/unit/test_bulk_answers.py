@@ -1,6 +1,7 @@
 """Answers to a bulk request: those without errors are counted, all others are read item by item."""
 
 import json
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -9,10 +10,13 @@ from pydantic import SecretStr
 
 from vitrina.adapters.elastic.bulk import BulkSender, Shipment
 from vitrina.adapters.elastic.client import Answer, Elastic
+from vitrina.domain.errors import FatalError
+from vitrina.metrics.events import REGISTRY
 from vitrina.settings import Settings
 
 TAKEN = {"index": {"_id": 'a"status":b', "status": 201}}
 BUSY = {"index": {"_id": "c", "status": 429, "error": {"type": "es_rejected_execution_exception", "reason": "full"}}}
+POISON = {"index": {"_id": "d", "status": 400, "error": {"type": "document_parsing_exception", "reason": "no date"}}}
 BODY = b'{"index":{"_id":"1"}}\n{}\n{"index":{"_id":"2"}}\n{}\n'
 
 
@@ -45,3 +49,20 @@ def test_an_answer_for_fewer_documents_is_no_answer(monkeypatch: pytest.MonkeyPa
 def test_an_answer_with_an_error_is_read(monkeypatch: pytest.MonkeyPatch, errors: bool) -> None:
     given = answer(monkeypatch, {"errors": errors, "items": [TAKEN, BUSY]})
     assert left_over(given) == (Shipment(b'{"index":{"_id":"2"}}\n{}\n', 1), "full")
+
+
+@pytest.mark.parametrize(("second", "outcome"), [(TAKEN, "taken"), (BUSY, "retried"), (POISON, "refused")])
+def test_items_are_counted_by_what_became_of_them(
+    monkeypatch: pytest.MonkeyPatch, second: dict[str, Any], outcome: str
+) -> None:
+    elastic = Elastic(Settings(elasticsearch_url=SecretStr("http://localhost:1")))
+    sender = BulkSender(elastic, "films", lambda: 0, target=f"es:{outcome}")
+    with suppress(FatalError):
+        sender._left_over(Shipment(BODY, 2), answer(monkeypatch, {"errors": True, "items": [TAKEN, second]}))
+    wanted = {"taken": 1.0} | {outcome: 2.0 if outcome == "taken" else 1.0}
+    found = {status: _counted(f"es:{outcome}", status) for status in ("taken", "retried", "conflict", "refused")}
+    assert {status: count for status, count in found.items() if count} == wanted
+
+
+def _counted(target: str, status: str) -> float | None:
+    return REGISTRY.get_sample_value("vitrina_elasticsearch_items_total", {"target": target, "status": status})

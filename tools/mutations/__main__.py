@@ -30,10 +30,16 @@ def main(chosen: Sequence[str]) -> int:
         code, said = run(package, tests)
         if code != PASSED:
             sys.exit(f"the tests fail with every guard in place:\n{said}")
-    table = [show(guard, *try_without(guard)) for guard in guards]
-    if not chosen:
-        RESULTS.write_text(json.dumps(table, indent=2) + "\n")
-    return sum(not row["caught_by"] for row in table)
+    table = {guard.name: show(guard, *try_without(guard)) for guard in guards}
+    keep(table)
+    return sum(not row["caught_by"] for row in table.values())
+
+
+def keep(table: dict[str, dict[str, object]]) -> None:
+    """Beside what was found of the guards that were not chosen this time."""
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    rows = {row["guard"]: row for row in known} | table
+    RESULTS.write_text(json.dumps([rows[guard.name] for guard in GUARDS if guard.name in rows], indent=2) + "\n")
 
 
 def try_without(guard: Guard) -> tuple[list[str], float]:

@@ -110,7 +110,7 @@ def airflow(home: Path, vitrina_url: str, token: str, dags: dict[str, str]) -> I
             start_new_session=True,
         )
     try:
-        with httpx.Client(base_url=url, timeout=60) as http:
+        with httpx.Client(base_url=url, timeout=STEP_SECONDS) as http:
             _sign_in(http, process, home / "log")
             found = Airflow(http)
             wait(lambda: _parsed(found), lambda seen: seen["dags"] >= _count(dags), (home / "log").read_text)

@@ -32,6 +32,7 @@ class Handler(BaseHTTPRequestHandler):
     """GET /metrics, and nothing else."""
 
     timeout = 10  # of a client that says nothing
+    server_version, sys_version = "vitrina", ""
 
     def do_GET(self) -> None:
         """The exposition, to whoever may see it."""

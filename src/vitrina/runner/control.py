@@ -26,6 +26,7 @@ class RunControl:
     stopping: Event
     status: Status = Status.RUNNING
     lost: Event = field(default_factory=Event)
+    has_recovered: bool = False  # this attempt got past what ended the one before, so that it counts as a first one
 
     def check(self) -> None:
         """Raise if the run should not go on."""

@@ -119,7 +119,7 @@ class PipelineDispatcher:
             ending.status = PipelineExecutor(self.connections, leases).execute(claim, control)
 
     def _back_off(self, claim: Claim, control: RunControl, error: RetryableError | DatabaseLost) -> None:
-        if claim.attempt >= MAX_ATTEMPTS:
+        if claim.attempt >= MAX_ATTEMPTS and not control.has_recovered:
             raise VitrinaError(error.message, error.remedy) from error
         self._wait(self._pause(claim), control)
 

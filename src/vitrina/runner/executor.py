@@ -68,7 +68,7 @@ class PipelineExecutor:
             with closing(mode.steps()) as steps:
                 for step in steps:
                     fenced = ledger.commit(step)
-                    control.status = fenced.status
+                    control.status, control.has_recovered = fenced.status, ledger.has_recovered
                     self._stop_if_asked(mode, control, ledger)
                     self._reload(job, claim, fenced.reload_version, log)
         return ledger, mode.is_burst

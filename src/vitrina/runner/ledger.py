@@ -30,7 +30,8 @@ class Ledger:
     config_hash: str
     columns: dict[str, Any]  # the target, and the types of the columns written to it
     seq: int
-    recovers: bool = False  # a batch of a successor shows that it got past what ended its predecessor
+    recovers: bool = False  # whether a position past its predecessor's makes it forget what that one died of
+    has_recovered: bool = False
     total: Counts = NOTHING
 
     def commit(self, step: Step) -> Fenced:
@@ -45,7 +46,8 @@ class Ledger:
             runs.count(self.claim.run_id, result.counts, int(result.is_batch))
             if not result.quiet:
                 runs.log(self.claim.run_id, "info", result.event, fields)
-            if self.recovers and result.is_batch and self.claim.attempt > 1:
+            recovers = self.recovers and self.claim.attempt > 1 and self._got_past(result)
+            if recovers:
                 self.conn.execute(LEASES["recover"], vars(self.claim))
             reach("before checkpoint")
             checkpoint = Checkpoint(result.position, self.columns, self.config_hash)
@@ -53,6 +55,7 @@ class Ledger:
             note(traced, event=result.event, **vars(result.counts))
         reach("after checkpoint")
         self.seq += 1
+        self.has_recovered |= recovers
         self.total += result.counts
         self._measure(result, time.monotonic() - started)
         if not result.quiet:
@@ -64,6 +67,11 @@ class Ledger:
         meter.rows(result.counts)
         if result.is_batch:
             meter.batch(seconds)
+
+    def _got_past(self, result: StepResult) -> bool:
+        """Whether this follower is further than where the last attempt ended; some batches of a slice are no step."""
+        before, now = ((position or {}).get("live") or {} for position in (self.claim.checkpoint, result.position))
+        return result.is_batch and bool(now) and now.get("id") != before.get("id")
 
     def _fields(self, result: StepResult, seconds: float) -> dict[str, object]:
         counts = {f"rows_{name}": value for name, value in vars(result.counts).items() if value}

@@ -88,10 +88,14 @@ class Runner:
                 dispatcher.close()
 
     def _alert(self) -> None:
-        """Nobody may be here to deliver later."""
-        if self.settings.webhook_url:
+        """Nobody may be here to deliver later; what is due stays so, whatever goes wrong here."""
+        if not self.settings.webhook_url:
+            return
+        try:
             with self.connections.open_warehouse("alerts") as conn:
                 AlertDesk(self.connections, self.stopping).look(conn)
+        except VitrinaError as error:
+            log.warning("alerts could not be looked after", error=str(error))
 
     def answer(self) -> int:
         """Answer the requests there are, in this thread."""

@@ -20,7 +20,7 @@ class Watch:
     heard_at: float = 0.0
 
     def look(self) -> dict[str, Any] | None:
-        """The event, once there is one: its `status`, the `run`, and a `message` unless it succeeded."""
+        """The event, once there is one: a `status`, a `message`, and the `run` if there is one."""
         now = time.monotonic()
         self.heard_at = self.heard_at or now
         try:

@@ -10,26 +10,27 @@ WHERE f.behind AND f.known_at < clock_timestamp() - interval '10 seconds'
 ON CONFLICT DO NOTHING
 
 -- name: note_caught_up
-DELETE FROM etl.etl_behind b USING etl.etl_freshness f WHERE f.pipeline_id = b.pipeline_id AND NOT f.behind
-
--- name: open_stale
-SELECT etl.open_incident(p, 'stale', jsonb_build_object('fresh_at', f.fresh_at, 'limit', p.freshness_limit))
-FROM etl.etl_freshness f JOIN etl.etl_pipelines p ON p.id = f.pipeline_id
-WHERE f.allowed IS NOT NULL AND f.stale
-  AND NOT EXISTS (SELECT FROM etl.etl_incidents i WHERE i.pipeline_id = p.id AND i.kind = 'stale')
-
--- name: close_stale
--- Fresh again.
-SELECT etl.close_incident(p, 'stale')
-FROM etl.etl_incidents i
-JOIN etl.etl_pipelines p ON p.id = i.pipeline_id
-JOIN etl.etl_freshness f ON f.pipeline_id = i.pipeline_id
-WHERE i.kind = 'stale' AND p.enabled AND NOT f.stale
+WITH behind AS MATERIALIZED (SELECT f.pipeline_id FROM etl.etl_freshness f WHERE f.behind)
+DELETE FROM etl.etl_behind b WHERE NOT EXISTS (SELECT FROM behind WHERE behind.pipeline_id = b.pipeline_id)
 
 -- name: drop_stale
 -- Nobody waits for these any more: without a limit, or disabled, a mart may be as old as it likes.
 DELETE FROM etl.etl_incidents i USING etl.etl_pipelines p
 WHERE p.id = i.pipeline_id AND i.kind = 'stale' AND (p.freshness_limit IS NULL OR NOT p.enabled)
+
+-- name: judge_age
+-- Marts that have become stale, and those that are fresh again. Materialised: the ages are computed once, whatever the
+-- planner believes of tables that were empty a moment ago.
+WITH f AS MATERIALIZED (
+    SELECT f.pipeline_id, f.fresh_at, f.stale FROM etl.etl_freshness f WHERE f.allowed IS NOT NULL
+)
+SELECT CASE WHEN f.stale
+            THEN etl.open_incident(p, 'stale', jsonb_build_object('fresh_at', f.fresh_at, 'limit', p.freshness_limit))
+            ELSE etl.close_incident(p, 'stale') END
+FROM f
+JOIN etl.etl_pipelines p ON p.id = f.pipeline_id
+LEFT JOIN etl.etl_incidents i ON i.pipeline_id = f.pipeline_id AND i.kind = 'stale'
+WHERE f.stale <> (i.kind IS NOT NULL)
 
 -- name: claim
 -- The oldest alert that is due, unless an older one of its pipeline is still to come: a receiver gets them in order.

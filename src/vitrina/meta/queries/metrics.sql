@@ -5,7 +5,8 @@ SELECT p.name AS pipeline, coalesce(p.effective_target, '') AS target, p.status,
        extract(epoch FROM f.succeeded_at)::float8 AS succeeded_at,
        greatest(extract(epoch FROM clock_timestamp() - f.fresh_at)::float8, 0) AS age,
        extract(epoch FROM f.allowed)::float8 AS allowed, f.stale, clock_timestamp() AS now,
-       CASE WHEN NOT f.behind THEN 0
+       CASE WHEN p.mode <> 'live' THEN NULL
+            WHEN NOT f.behind THEN 0
             WHEN (s.checkpoint #>> '{live,generation}')::integer = c.generation
              AND (s.checkpoint #>> '{live,id}')::bigint >= c.log_start - 1
             THEN c.last_id - (s.checkpoint #>> '{live,id}')::bigint END AS backlog

@@ -42,7 +42,7 @@ class AlertRepo:
         with translated(), self.conn.transaction():
             turn = self.conn.execute(SQL["take_turn"]).fetchone()
             if turn and turn["mine"]:
-                for name in ("note_behind", "note_caught_up", "drop_stale", "open_stale", "close_stale"):
+                for name in ("note_behind", "note_caught_up", "drop_stale", "judge_age"):
                     self.conn.execute(SQL[name])
 
     def claim(self, seconds: float) -> Alert | None:

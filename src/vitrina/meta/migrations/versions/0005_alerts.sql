@@ -46,8 +46,8 @@ CREATE TABLE etl.etl_behind (
 -- How old each mart is. `fresh_at`: it has everything that was committed before; NULL: it has never been filled.
 CREATE VIEW etl.etl_freshness AS
 SELECT p.id AS pipeline_id, good.finished_at AS succeeded_at, p.freshness_limit::interval AS allowed,
-       f.fresh_at, coalesce(f.fresh_at, p.created_at) AS counted_from, p.mode = 'live' AND NOT l.follows AS behind,
-       known.at AS known_at,
+       f.fresh_at, known.at AS known_at, p.mode = 'live' AND NOT l.follows AS behind,
+       -- one that was never filled counts from when it was made
        p.enabled AND clock_timestamp() - coalesce(f.fresh_at, p.created_at) > p.freshness_limit::interval AS stale
 FROM etl.etl_pipelines p
 JOIN etl.etl_state s ON s.pipeline_id = p.id
