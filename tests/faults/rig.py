@@ -215,7 +215,7 @@ class Rig:
     def wait(self, condition: Callable[[], object], seconds: float = 60) -> None:
         """Until it holds; what has not come to pass by then never will."""
         try:
-            wait_for(condition, seconds)
+            wait_for(lambda: self.replace_dead() or condition(), seconds)  # type: ignore[func-returns-value]
         except AssertionError:
             raise AssertionError(f"stuck: {self.state()}") from None
 
@@ -232,10 +232,14 @@ class Rig:
 
     def revive(self) -> None:
         """Two runners, neither of them armed or stopped."""
-        self.children = [child for child in self.children if child.process.is_alive()]
         for child in self.children:
             child.signal(signal.SIGCONT)
             child.order("")
+        self.replace_dead()
+
+    def replace_dead(self) -> None:
+        """One that was told to stay alive may have reached its failpoint before it heard of it."""
+        self.children = [child for child in self.children if child.process.is_alive()]
         while len(self.children) < 2:
             self.children.append(self._start())
 
