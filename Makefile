@@ -83,7 +83,7 @@ faults: $(READY)  ## the long form of the fault and race loops (ROUNDS=500)
 
 model: $(READY)  ## the claim protocol exhaustively, the lifecycle at length, 1,020 late commits and 1,000 claims
 	@$(BIN)/python -m tests.models.search
-	@VITRINA_ROUNDS=1000 $(BIN)/python -m pytest -n 2 tests/models/test_lifecycle.py tests/integration/test_late_commits.py \
+	@VITRINA_ROUNDS=1000 VITRINA_TRIALS=1020 $(BIN)/python -m pytest -n 2 tests/models/test_lifecycle.py tests/integration/test_late_commits.py \
 	    tests/integration/test_claims.py -k "any_order or however_late or eight_runners" $(ARGS)
 
 mutations: $(READY)  ## take out each guard in turn: some test must notice
