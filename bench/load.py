@@ -85,7 +85,7 @@ def main() -> None:
     """Fill, measure, print, write."""
     parser = argparse.ArgumentParser(prog="make load")
     parser.add_argument("--seconds", type=int, default=90)
-    seconds = parser.parse_args().seconds
+    seconds: int = parser.parse_args().seconds
     warehouse = bootstrap.open_warehouse(_settings())
     try:
         with connect(warehouse.owner, "load") as conn:

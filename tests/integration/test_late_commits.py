@@ -28,7 +28,7 @@ from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 
-TRIALS = int(os.environ.get("VITRINA_TRIALS", "240"))  # in all, over the six cursors below; `make model` has 1,020
+TRIALS = int(os.environ.get("VITRINA_TRIALS", "240"))  # in all, over the six cursors below; `make model`: 1,020
 SEED = int(os.environ.get("VITRINA_SEED", "1"))  # of the trials that must lose nothing
 PROOF = 40  # trials without the horizon: enough to lose rows every time
 WRITERS = 4
@@ -268,6 +268,8 @@ def test_no_row_is_lost_however_late_it_commits(name: str, monkeypatch: pytest.M
     with open_trials(name, monkeypatch, seed=SEED) as trials:
         trials.play(TRIALS // len(WAYS))
         trials.check_runs()
+        transactions = sum(writer.transactions for writer in trials.writers)
+        print(f"{name}: {TRIALS // len(WAYS)} trials, {transactions} transactions, {trials.lost()} rows lost")
         assert trials.lost() == 0
         assert trials.lab.value("SELECT count(*) FROM analytics.mart") > TRIALS // len(WAYS)
 

@@ -101,7 +101,7 @@ GUARDS = [
         "meta/db.py",
         '        if read_only:\n            conn.execute("SET TRANSACTION READ ONLY")\n',
         "",
-        (f"{CORPORA}::test_hostile_texts_on_the_readers_connection_change_nothing_and_read_no_secret",),
+        ("tests/integration/test_staging.py::test_a_remote_source_is_only_read_whoever_reads_it",),
     ),
     Guard(
         "the parser",
