@@ -57,8 +57,8 @@ def transform_across(job: Job, query: sql.Composable, target: Target, conn: Conn
 
 def write_rows(copy: Any, rows: list[Row], columns: Sequence[Column]) -> None:
     """Rows as COPY text; what goes into a json column is written as JSON."""
+    writers = {c.name: JSON_TYPES[c.type] for c in columns if c.type in JSON_TYPES}
     names = [c.name for c in columns]
-    json_columns = {c.name: JSON_TYPES[c.type] for c in columns if c.type in JSON_TYPES}
     for row in rows:
-        documents = {name: write(row[name]) for name, write in json_columns.items()}
-        copy.write_row([documents.get(name, row[name]) for name in names])
+        values = row | {name: write(row[name]) for name, write in writers.items()} if writers else row
+        copy.write_row([values[name] for name in names])

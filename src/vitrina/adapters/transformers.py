@@ -3,13 +3,16 @@
 import importlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from importlib.metadata import entry_points
+from uuid import UUID
 
 from vitrina.domain.errors import ConfigError
 from vitrina.sql.describe import Column
 from vitrina.transforms import REGISTRY, Row, Transform
 
 ENTRY_POINTS = "vitrina.transforms"
+EXACT = frozenset({str, int, UUID, date, bytes})  # equal only if they are the same; of others, how they are written
 
 
 def load_transforms(modules: Iterable[str]) -> None:
@@ -68,18 +71,15 @@ class Transformer:
 
     def apply(self, rows: list[Row]) -> list[Row]:
         """A batch through every transform; a ConfigError names transform and row, and nothing is written."""
-        self._check_input(rows)
+        keys = self._keys(rows)
+        before = set(keys)
+        if len(before) < len(keys):
+            name = self._name(rows[_repeated(keys)])
+            raise ConfigError(f"the query gives a key twice: {name}", "make the key unique in the query")
         for step, names in self.chain:
-            before = {self._key(row) for row in rows}
             rows = self._run(step, rows)
-            self._check(step, names, before, rows)
+            before = self._check(step, names, before, rows)
         return rows
-
-    def _check_input(self, rows: list[Row]) -> None:
-        named = {self._key(row): row for row in rows}
-        if len(named) < len(rows):
-            twice = next(row for row in rows if named[self._key(row)] is not row)
-            raise ConfigError(f"the query gives a key twice: {self._name(twice)}", "make the key unique in the query")
 
     def _run(self, step: Transform, rows: list[Row]) -> list[Row]:
         try:
@@ -97,8 +97,8 @@ class Transformer:
                 return f", at the row with {self._name(row)}"
         return ""
 
-    def _check(self, step: Transform, names: frozenset[str], before: set[tuple[object, ...]], rows: list[Row]) -> None:
-        seen: set[tuple[object, ...]] = set()
+    def _check(self, step: Transform, names: frozenset[str], before: set[object], rows: list[Row]) -> set[object]:
+        """The keys that are left. Every row is looked at, so this is what a transform costs beside itself."""
         for row in rows:
             if not isinstance(row, dict):
                 raise ConfigError(
@@ -106,15 +106,19 @@ class Transformer:
                 )
             if row.keys() != names:
                 raise ConfigError(f"transform {step.name!r} returned the wrong columns: {_difference(names, row)}")
-            key = self._key(row)
-            if key not in before:
-                raise ConfigError(f"transform {step.name!r} made up a key: {self._name(row)} was not in the batch")
-            if key in seen:
-                raise ConfigError(f"transform {step.name!r} returned {self._name(row)} twice")
-            seen.add(key)
+        keys = self._keys(rows)
+        after = set(keys)
+        if not after <= before:
+            made_up = next(row for row, key in zip(rows, keys, strict=True) if key not in before)
+            raise ConfigError(f"transform {step.name!r} made up a key: {self._name(made_up)} was not in the batch")
+        if len(after) < len(keys):
+            raise ConfigError(f"transform {step.name!r} returned {self._name(rows[_repeated(keys)])} twice")
+        return after
 
-    def _key(self, row: Row) -> tuple[object, ...]:
-        return tuple(repr(row.get(name)) for name in self.key)
+    def _keys(self, rows: list[Row]) -> list[object]:
+        """Of each row its key, as something that is equal only to itself: 1, 1.0 and True are three."""
+        columns = [[_exact(row[name]) for row in rows] for name in self.key]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def _name(self, row: Row) -> str:
         return ", ".join(f"{name} = {row.get(name)}" for name in self.key)
@@ -125,3 +129,13 @@ def _difference(names: frozenset[str], row: Row) -> str:
     said = [f"without {', '.join(missing)}"] if missing else []
     said += [f"with {', '.join(extra)}, which it does not declare in adds"] if extra else []
     return " and ".join(said)
+
+
+def _exact(value: object) -> object:
+    return value if type(value) in EXACT else repr(value)
+
+
+def _repeated(keys: Sequence[object]) -> int:
+    """Where some key comes for the second time."""
+    first = {key: n for n, key in reversed(list(enumerate(keys)))}
+    return next(n for n, key in enumerate(keys) if first[key] != n)
