@@ -5,8 +5,11 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+import httpx
 
 from tests.faults.rig import Child, Rig
 from tests.wire import COMMIT, Trouble, Wire
@@ -128,6 +131,8 @@ def restart_index(rig: Rig, rng: random.Random) -> str:
     moment(rng)
     rig.elastic.kill()
     rig.elastic.start()
+    with suppress(httpx.HTTPError):  # the connection that the oracle had is dead
+        rig.search.get("/_cluster/health")
     return "started"
 
 
