@@ -15,6 +15,7 @@ from threading import Event, Thread
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import psycopg
 from pydantic import SecretStr
 
@@ -267,6 +268,14 @@ class Rig:
                 child.kill()
         return [child.process.exitcode for child in self.children]
 
+    def find_index(self, url: str) -> str:
+        """Elasticsearch again, after a restart that may have moved it to another port."""
+        moved = self.index.upstream != address_of(url)
+        self.index.upstream = address_of(url)
+        self.search.http.close()
+        self.search.http = httpx.Client(base_url=url, trust_env=False, timeout=60)
+        return "elsewhere" if moved else "at the same port"
+
     def crash(self) -> None:
         """The database, without a word."""
         self.server.restart(mode="immediate")
@@ -310,13 +319,18 @@ KINDS = [(sink, mode) for sink in ("table", "index") for mode in MODES]
 PYTHON = {"type": "PYTHON", "python_task": "faults_upper"}
 
 
+def address_of(url: str) -> tuple[str, int]:
+    """Host and port."""
+    parts = urlsplit(url)
+    return str(parts.hostname), int(parts.port or 80)
+
+
 @contextmanager
 def rigged(
     folder: Path, url: str, elastic: EmbeddedElasticsearch | None = None, *, is_pooled: bool = False
 ) -> Iterator[Rig]:
     """A rig that is set up; `elastic` if it may be restarted, else only its `url` is used. Behind a pooler if asked."""
     prefix = f"t_{uuid.uuid4().hex[:12]}_"
-    address = urlsplit(url)
     with ExitStack() as stack:
         server = stack.enter_context(own_server(synchronous_commit="on"))
         make_templates(server.conninfo())
@@ -325,7 +339,7 @@ def rigged(
         search = stack.enter_context(open_search(lab, url, prefix))
         postgres = Wire(("127.0.0.1", stack.enter_context(pooling(conninfo)))) if is_pooled else to_postgres(conninfo)
         warehouse = stack.enter_context(wired(postgres))
-        index = stack.enter_context(wired(Wire((str(address.hostname), int(address.port or 80)))))
+        index = stack.enter_context(wired(Wire(address_of(url))))
         rig = Rig(server, elastic, lab, search, warehouse, index, folder, is_pooled)
         try:
             rig.set_up()

@@ -128,7 +128,7 @@ def restart_index(rig: Rig, rng: random.Random) -> str:
     moment(rng)
     rig.elastic.kill()
     rig.elastic.start()
-    return "started"
+    return f"started, {rig.find_index(rig.elastic.url)}"
 
 
 Fault = Callable[[Rig, random.Random], str]
