@@ -24,8 +24,9 @@ FILMS = "SELECT id AS film_id, title, rating, modified FROM content.film_work"
 CARDS = "SELECT film_id, count(*) AS votes, avg(rating) AS average FROM ugc.ratings GROUP BY film_id"
 HELD = {"etl_pipelines", "etl_state", "etl_runs", "etl_run_events", "etl_requests", "etl_tokens", "etl_audit"}
 COLUMNS = """
-    SELECT table_name, array_agg(column_name::text) FROM information_schema.columns
-    WHERE table_schema = 'etl' AND table_name LIKE 'etl\\_%%' AND table_name <> 'etl_schema_history' GROUP BY 1
+    SELECT table_name, array_agg(column_name::text)
+    FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
+    WHERE table_type = 'BASE TABLE' AND table_schema = 'etl' AND table_name LIKE 'etl\\_%%' AND table_name <> 'etl_schema_history' GROUP BY 1
 """
 
 

@@ -7,3 +7,7 @@ CREATE TABLE etl.etl_schema_history (
     program         text NOT NULL,
     applied_at      timestamptz NOT NULL DEFAULT now()
 );
+
+-- Whoever writes is told by the lock that each transaction of a run or of a capture takes.
+ALTER TABLE etl.etl_leases DROP COLUMN backend_pid, DROP COLUMN backend_start;
+ALTER TABLE etl.etl_captures DROP COLUMN backend_pid, DROP COLUMN backend_start;
