@@ -15,6 +15,7 @@ PLACES = (
     *("before comparison", "live slice"),
     *("index created", "before shadow", "before bulk", "after bulk", "before confirm", "before swap", "after swap"),
     *("before append", "in append", "after append", "after ack"),
+    "after webhook",
 )
 
 

@@ -29,7 +29,13 @@ LOCKED: dict[str, Any] = {
     "impact": {"content.film_work": "SELECT id AS film_id FROM changed"},
     "tasks": PLAN["tasks"],
 }
-FREE: dict[str, Any] = {"batch_size": 7, "schedule_interval": "5m", "enabled": False, "description": "new"}
+FREE: dict[str, Any] = {
+    "batch_size": 7,
+    "schedule_interval": "5m",
+    "enabled": False,
+    "description": "new",
+    "freshness_limit": "15m",
+}
 
 
 # ── create ───────────────────────────────────────────────────────────────────────────────────────────────────

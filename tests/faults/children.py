@@ -99,6 +99,6 @@ class Nursery:
 
 def is_stopped(child: ForkServerProcess) -> bool:
     """Whether it stands still, as the system sees it."""
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, ProcessLookupError):  # it has just died
         return Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
     return False

@@ -12,8 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 SQL = {
     "claim": "leases.claim",
-    "enter": "leases.enter",  # the holder's session is noted
-    "begin": "runs.count",  # a batch: BEGIN, its rows, its counters
+    "begin": "state.enter",  # a batch: BEGIN, the lock that names its session, its rows, its counters
     "recover": "leases.recover",  # in a successor's batch: locks the lease until COMMIT
     "fence": "state.fence",  # locks the state row until COMMIT
     "commit": "state.fence",  # what it wrote becomes true
@@ -47,7 +46,6 @@ class Pipeline(NamedTuple):
     runs: int = 0
     run: int = 0
     alive: bool = False
-    entered: bool = False  # the session of this run is noted
     crashes: int = 0
     expelled: bool = False  # for the invariants: a successor ended this run's session
 
@@ -120,20 +118,15 @@ class Protocol:
             return
         after = getattr(self, "_" + runner.step)(state, who, runner, state[0][runner.pipeline])
         yield from ((self._said(who, runner, name), new) for name, new in after)
-        if runner.step in ("holding", "claimed"):
+        if runner.step == "holding":
             yield from self._renew(state, who, runner)
 
     # ── a run ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _claimed(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
-        if not self._locked(state, runner.pipeline):
-            mine = pipeline.run == runner.run
-            entered = self._be(self._set(state, runner.pipeline, entered=True), who, step="holding")
-            yield "enter", entered if mine else self._free(state, who)
-
     def _holding(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
         if runner.seq < BATCHES:
-            yield "begin", self._be(state, who, step="writing")
+            if not self._written_by(state, runner.pipeline):  # else it waits for what a predecessor has open
+                yield "begin", self._be(state, who, step="writing")
         elif not self._locked(state, runner.pipeline):
             yield "complete", self._complete(state, who, runner, pipeline)
 
@@ -158,7 +151,7 @@ class Protocol:
     def _ended(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
         if not self._locked(state, runner.pipeline):
             mine = pipeline.run == runner.run
-            again = self._be(state, who, step="claimed", seq=pipeline.seq)
+            again = self._be(state, who, step="holding", seq=pipeline.seq)
             yield "try again", again if mine else self._free(state, who)
 
     def _renew(self, state: State, who: int, runner: Runner) -> Iterator[Move]:
@@ -183,11 +176,10 @@ class Protocol:
 
     def _looking(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
         new = state
-        if pipeline.run == runner.run and not pipeline.alive and pipeline.entered:
+        if pipeline.run == runner.run and not pipeline.alive:
             new = self._set(new, runner.pipeline, expelled=True)
-            for n, other in enumerate(new[1]):
-                if other.pipeline == runner.pipeline and other.run == runner.run and other.step in IN_TRANSACTION:
-                    new = self._be(new, n, step="ended")
+            for n in self._written_by(new, runner.pipeline):
+                new = self._be(new, n, step="ended")
         yield "expel", self._be(new, who, step="following")
 
     def _following(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
@@ -209,12 +201,12 @@ class Protocol:
         """The lease, a run and the next epoch, in one transaction."""
         before = state[0][n]
         epoch = before.epoch + (0 if self.bug == "same epoch" and crashes else 1)
-        held = Pipeline("running", epoch, before.seq, before.runs + 1, before.runs + 1, True, False, crashes)
+        held = Pipeline("running", epoch, before.seq, before.runs + 1, before.runs + 1, True, crashes)
         for other in state[1]:
-            if other.step in ("claimed", "holding", *IN_TRANSACTION) and (other.pipeline, other.epoch) == (n, epoch):
+            if other.step in ("holding", *IN_TRANSACTION) and (other.pipeline, other.epoch) == (n, epoch):
                 raise Broken(f"runs {other.run} and {held.run} of pipeline {n} both hold epoch {epoch}", state)
         new = self._set(state, n, **held._asdict())
-        return self._be(new, who, step="claimed", pipeline=n, run=held.run, epoch=epoch, seq=held.seq)
+        return self._be(new, who, step="holding", pipeline=n, run=held.run, epoch=epoch, seq=held.seq)
 
     # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -224,6 +216,10 @@ class Protocol:
         return any(
             r.pipeline == n and (r.step in holding or (r.step == "fenced" and state[0][n].crashes)) for r in state[1]
         )
+
+    def _written_by(self, state: State, n: int) -> list[int]:
+        """Who has a transaction open that writes to the pipeline's mart: one at most, by its lock."""
+        return [who for who, runner in enumerate(state[1]) if runner.pipeline == n and runner.step in IN_TRANSACTION]
 
     def _set(self, state: State, n: int, **values: object) -> State:
         pipelines, runners = state

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 CLAIMS, LATE = "tests/integration/test_claims.py", "tests/integration/test_late_commits.py"
 INCREMENTAL, MARTS = "tests/integration/test_incremental.py", "tests/integration/test_marts.py"
-CORPORA, CALLS = "tests/integration/test_corpora.py", "tests/integration/test_calls.py"
+CORPORA, CALLS = "tests/security/test_corpora.py", "tests/integration/test_calls.py"
 GENERATIONS = "tests/integration/test_index_generations.py"
 CONTINUITY, INDEX = "tests/integration/test_capture_continuity.py", "tests/faults/test_index.py"
 
@@ -49,21 +49,21 @@ GUARDS = [
         "adapters/writers/converge.py",
         'sql.SQL("({}, {}) > ({}, {})").format(value, tie, *position)',
         'sql.SQL("{} > {}").format(value, position[0])',
-        (f"{INCREMENTAL}::test_a_run_that_dies_among_them_loses_none_and_repeats_none",),
+        (f"{INCREMENTAL}::test_a_runner_killed_among_them_loses_none_and_repeats_none",),
     ),
     Guard(
         "the horizon",
         "meta/queries/horizon.sql",
         "least(statement_timestamp(), min(xact_start)) AS at",
         "statement_timestamp() AS at",
-        (f"{LATE}::test_a_writer_that_idles_before_its_first_write_holds_the_window",),
+        (f"{LATE}::test_a_writer_that_idles_before_its_first_write_holds_the_window_and_its_rows_arrive",),
     ),
     Guard(
         "the write-ahead shadow",
         "adapters/elastic/delivery.py",
         "if self.generations.current.in_flight or self._repairs:",
         "if self._repairs:",
-        (f"{INDEX}::test_a_run_of_changes_killed_anywhere_is_gone_on_with[full]",),
+        (f"{INDEX}::test_changes_killed_anywhere_also_between_bulk_and_checkpoint_are_there_once[full]",),
     ),
     Guard(
         "the write alias",
@@ -108,7 +108,7 @@ GUARDS = [
         "sql/vet.py",
         "select = check_select(text, schemas)",
         "select = text",
-        (f"{CORPORA}::test_hostile_texts_are_refused",),
+        (f"{CORPORA}::test_whatever_is_more_than_one_plain_select_is_refused",),
     ),
     Guard(
         "the role check",

@@ -97,6 +97,7 @@ class Status(Record):
     due_at: datetime | None
     last_run: Run | None
     live: Live | None
+    incidents: list[Json]  # what is wrong now, and was told by an alert: kind, since
 
 
 @dataclass(frozen=True)
