@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import MANY, Desk
+from tests.browser.conftest import MANY, Desk, fill_many
 from tests.contract.server import Api
 from vitrina.meta.repos.sessions import SessionRepo
 
@@ -23,6 +23,7 @@ def _number(page: Page, label: str) -> int:
 
 
 def test_from_the_door_to_a_repaired_mart(desk: Desk, api: Api) -> None:
+    fill_many(api, 80_000)
     page = desk.open("/")
     _sign_in(page, api)
     _create_with_a_mistake(page)
@@ -52,7 +53,7 @@ def _create_with_a_mistake(page: Page) -> None:
     expect(checked).to_contain_text("generate_serie")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("alert")).to_contain_text("It was not saved")
-    _type_sql(page, MANY.format(rows=80_000))
+    _type_sql(page, MANY)
     expect(checked).to_contain_text("Valid")
     expect(checked.get_by_role("table")).to_contain_text("word")
     expect(checked).to_contain_text('CREATE TABLE "analytics"."numbers"')
