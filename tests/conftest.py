@@ -27,7 +27,13 @@ from vitrina.demo.search import INDEXES
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.log import configure_logging
 
-for name in ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS"):  # of the make that runs the tests, not theirs
+for name in (
+    "MAKEFLAGS",
+    "MFLAGS",
+    "MAKEOVERRIDES",
+    "MAKELEVEL",
+    "ARGS",
+):  # of the make that runs the tests, not theirs
     os.environ.pop(name, None)
 
 pytest.register_assert_rewrite("tests.sinks", "tests.faults.oracle")

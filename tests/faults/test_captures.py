@@ -22,6 +22,7 @@ from vitrina.meta.db import connect
 
 pytestmark = pytest.mark.faults
 NUMBERS = itertools.count(1)
+KINDS = pytest.mark.parametrize("kind", ["wal", pytest.param("trigger", marks=pytest.mark.long)])
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ def assert_nothing_lost_or_twice(captured: Captured) -> None:
     assert captured.capture.generation == 1
 
 
-@pytest.mark.parametrize("kind", ["wal", "trigger"])
+@KINDS
 def test_killed_at_every_point_and_the_server_crashed(server: EmbeddedPostgres, kind: str) -> None:
     with capturing_on(server, kind) as captured:
         with writing(captured):
@@ -112,7 +113,7 @@ def test_killed_at_every_point_and_the_server_crashed(server: EmbeddedPostgres, 
         assert_nothing_lost_or_twice(captured)
 
 
-@pytest.mark.parametrize("kind", ["wal", "trigger"])
+@KINDS
 def test_stopped_past_its_lease_another_goes_on_and_the_zombie_stores_nothing(kind: str) -> None:
     with capturing(kind, lease_seconds=1) as captured:
         captured.install()
@@ -139,7 +140,7 @@ def test_stopped_past_its_lease_another_goes_on_and_the_zombie_stores_nothing(ki
         assert_nothing_lost_or_twice(captured)
 
 
-@pytest.mark.parametrize("kind", ["wal", "trigger"])
+@KINDS
 def test_a_transaction_of_many_chunks_is_whole_or_not_there(kind: str) -> None:
     rows = 500_000 if ROUNDS else 25_000
     with capturing(kind) as captured:

@@ -28,6 +28,9 @@ pytestmark = pytest.mark.faults
 SENDING = ["before shadow:3", "before bulk:2", "after bulk:2", "before checkpoint:5", "after checkpoint:5"]
 SENDING += ["before confirm:1"]
 BUILDING = ["index created:1", *SENDING, "before swap:1", "after swap:1"]
+MODES = pytest.mark.parametrize(
+    "mode", [pytest.param({}, id="full"), pytest.param(CURSOR, id="incremental", marks=pytest.mark.long)]
+)
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ def killed(point: str) -> str:
 
 
 @pytest.mark.parametrize("point", BUILDING)
-@pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
+@MODES
 def test_a_first_load_killed_anywhere_is_gone_on_with(nursery: Nursery, point: str, mode: dict[str, Any]) -> None:
     pipeline = nursery.add("load", **mode)
     nursery.kill_at(pipeline, killed(point))
@@ -55,7 +58,7 @@ def test_a_first_load_killed_anywhere_is_gone_on_with(nursery: Nursery, point: s
     assert len(nursery.search.serves("load")) == 1
 
 
-@pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
+@MODES
 @pytest.mark.scenario(2)
 def test_changes_killed_anywhere_also_between_bulk_and_checkpoint_are_there_once(
     nursery: Nursery, mode: dict[str, Any]
@@ -71,7 +74,7 @@ def test_changes_killed_anywhere_also_between_bulk_and_checkpoint_are_there_once
 
 
 @pytest.mark.parametrize("how", ["kill", "pause"])
-@pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
+@MODES
 def test_who_sends_again_what_is_in_doubt_may_be_stopped_too(nursery: Nursery, mode: dict[str, Any], how: str) -> None:
     """And what is in doubt then is no less."""
     pipeline = nursery.add("doubt", **mode, batch_size=25)
@@ -106,7 +109,7 @@ def test_a_rebuild_killed_anywhere_leaves_the_old_index_served_or_the_new_one(nu
         nursery.assert_all_well(pipeline)
 
 
-@pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
+@MODES
 @pytest.mark.scenario(4)
 def test_a_runner_stopped_in_the_middle_of_a_bulk_writes_nothing_when_it_goes_on(
     nursery: Nursery, mode: dict[str, Any]

@@ -121,6 +121,7 @@ def test_all_tests_share_one_server(elastic: str, index_prefix: str) -> None:
 
 
 @real
+@pytest.mark.long
 def test_a_running_server_is_used_as_it_is(server: EmbeddedElasticsearch) -> None:
     pid, again = pid_of(server), EmbeddedElasticsearch(server.directory, version=server.version)
     again.start()
@@ -128,6 +129,7 @@ def test_a_running_server_is_used_as_it_is(server: EmbeddedElasticsearch) -> Non
 
 
 @real
+@pytest.mark.long
 def test_it_is_the_version_that_was_asked_for_with_the_heap_that_was(server: EmbeddedElasticsearch) -> None:
     (node,) = httpx.get(f"{server.url}/_nodes/jvm").json()["nodes"].values()
     assert node["version"] == server.version
@@ -136,6 +138,7 @@ def test_it_is_the_version_that_was_asked_for_with_the_heap_that_was(server: Emb
 
 @real
 @as_root
+@pytest.mark.long
 def test_as_root_it_runs_as_another_user(server: EmbeddedElasticsearch) -> None:
     assert Path(f"/proc/{pid_of(server)}").stat().st_uid == server.directory.stat().st_uid != 0
 
@@ -169,6 +172,7 @@ def test_a_killed_server_starts_again_with_what_it_confirmed_and_harms_nobody(se
 
 
 @real
+@pytest.mark.long
 def test_a_server_that_does_not_listen_is_killed(
     server: EmbeddedElasticsearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +204,7 @@ def test_a_start_that_was_killed_is_no_obstacle(stopped: EmbeddedElasticsearch) 
 
 
 @real
+@pytest.mark.long
 def test_a_taken_port_is_refused_at_once(server: EmbeddedElasticsearch, public: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -220,6 +225,7 @@ def test_a_setting_that_it_does_not_know_is_named(server: EmbeddedElasticsearch,
 
 
 @real
+@pytest.mark.long
 def test_data_of_a_newer_server_is_refused(server: EmbeddedElasticsearch, public: Path) -> None:
     other = EmbeddedElasticsearch(public / "newer", version=server.version, cache=server.cache)
     other.directory.mkdir()
@@ -230,6 +236,7 @@ def test_data_of_a_newer_server_is_refused(server: EmbeddedElasticsearch, public
 
 
 @real
+@pytest.mark.long
 def test_two_who_fetch_at_once_get_one_distribution(server: EmbeddedElasticsearch, public: Path) -> None:
     cache = public / "cache"
     (cache / server.version / "dist.new").mkdir(parents=True)  # of a fetch that was killed
@@ -241,6 +248,7 @@ def test_two_who_fetch_at_once_get_one_distribution(server: EmbeddedElasticsearc
 
 
 @real
+@pytest.mark.long
 def test_purge_takes_what_is_ours_and_leaves_the_rest(server: EmbeddedElasticsearch) -> None:
     pid = pid_of(server)
     (server.directory / "notes.txt").write_text("mine")
