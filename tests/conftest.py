@@ -33,7 +33,7 @@ for name in (
     "MAKEOVERRIDES",
     "MAKELEVEL",
     "ARGS",
-):  # of the make that runs the tests, not theirs
+):  # of the make that runs us
     os.environ.pop(name, None)
 
 pytest.register_assert_rewrite("tests.sinks", "tests.faults.oracle")

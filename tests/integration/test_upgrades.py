@@ -26,7 +26,8 @@ HELD = {"etl_pipelines", "etl_state", "etl_runs", "etl_run_events", "etl_request
 COLUMNS = """
     SELECT table_name, array_agg(column_name::text)
     FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
-    WHERE table_type = 'BASE TABLE' AND table_schema = 'etl' AND table_name LIKE 'etl\\_%%' AND table_name <> 'etl_schema_history' GROUP BY 1
+    WHERE table_type = 'BASE TABLE' AND table_schema = 'etl'
+      AND table_name LIKE 'etl\\_%%' AND table_name <> 'etl_schema_history' GROUP BY 1
 """
 
 
