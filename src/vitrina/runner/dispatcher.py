@@ -5,6 +5,7 @@ recovery takes over.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
 from uuid import UUID
@@ -36,6 +37,7 @@ class PipelineDispatcher:
     identity: Identity
     heartbeat: Heartbeat
     stopping: Event
+    claimed: Callable[[], None] = lambda: None  # told before a run begins: there may be more to do
 
     def __post_init__(self) -> None:
         self.settings = self.connections.settings
@@ -46,6 +48,7 @@ class PipelineDispatcher:
         leases = self._leases()
         claim = self.claim(leases, only)
         if claim:
+            self.claimed()
             self._see_through(claim, leases)
         return claim
 

@@ -22,6 +22,7 @@ from vitrina.meta.db import Connection, queries, translated
 from vitrina.meta.repos.retention import Ages
 from vitrina.metrics import server as metrics
 from vitrina.runner.alerting import AlertDesk
+from vitrina.runner.bell import Bell
 from vitrina.runner.capturing import CaptureDesk
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.heartbeat import Heartbeat
@@ -50,7 +51,8 @@ class Runner:
         self.settings = settings
         self.heartbeat = Heartbeat(self.connections, self.identity, settings.lease_seconds, settings.slots)
         self.metrics_port: int | None = None  # once it works, where it tells what it does
-        self._wakes = [Event() for _ in range(settings.slots + len(LANES))]
+        self._bell = Bell(settings.slots)
+        self._lanes = [Bell(1) for _ in LANES]
 
     def main_loop(self) -> None:
         """Until told to stop. A lost database ends the tick; the next one tries again."""
@@ -65,8 +67,8 @@ class Runner:
                     self._listen_and_tick()
             finally:  # also when something unforeseen ends this thread: a runner works or is gone, never half
                 self.stopping.set()
-                for wake in self._wakes:
-                    wake.set()
+                for bell in (self._bell, *self._lanes):
+                    bell.ring_for_all()
                 for thread in threads:
                     thread.join()
         log.info("runner stopped", runner=self.identity.name)
@@ -143,8 +145,8 @@ class Runner:
                     self._look_at_sinks(conn)
                 ticks += 1
                 manager.tick()
-                for wake in self._wakes:
-                    wake.set()
+                for bell in (self._bell, *self._lanes):
+                    bell.ring()
                 self._wait_for_wake(listener, manager)
 
     def _look_at_sinks(self, conn: Connection) -> None:
@@ -165,12 +167,11 @@ class Runner:
 
     def _threads(self) -> list[Thread]:
         """The slots, a lane for each sort of request, and whoever looks after captures and alerts."""
-        slots, lanes = self._wakes[: self.settings.slots], self._wakes[self.settings.slots :]
         return [
-            *(Thread(target=self._slot, args=(wake,), name=f"slot {n}") for n, wake in enumerate(slots)),
+            *(Thread(target=self._slot, args=(wake,), name=f"slot {n}") for n, wake in enumerate(self._bell.wakes)),
             *(
                 Thread(target=self._lane, args=pair, name=f"requests {pair[1][0]}")
-                for pair in zip(lanes, LANES, strict=True)
+                for pair in zip(self._lanes, LANES, strict=True)
             ),
             Thread(target=CaptureDesk(self.connections, self.identity, self.stopping).main_loop, name="captures"),
             Thread(target=AlertDesk(self.connections, self.stopping).main_loop, name="alerts"),
@@ -178,19 +179,19 @@ class Runner:
 
     def _slot(self, wake: Event) -> None:
         dispatcher = self._dispatcher()
-        self._whenever(wake, lambda: work_off(dispatcher, self.stopping))
+        dispatcher.claimed = self._bell.ring
+        self._whenever(self._bell, wake, lambda: work_off(dispatcher, self.stopping))
         dispatcher.close()
 
-    def _lane(self, wake: Event, kinds: Sequence[str]) -> None:
+    def _lane(self, bell: Bell, kinds: Sequence[str]) -> None:
         desk = self._desk(kinds)
-        self._whenever(wake, desk.work_off)
+        self._whenever(bell, bell.wakes[0], desk.work_off)
         desk.close()
 
-    def _whenever(self, wake: Event, work: Callable[[], object]) -> None:
+    def _whenever(self, bell: Bell, wake: Event, work: Callable[[], object]) -> None:
         """Work when woken, until the runner stops; a failure ends this turn only."""
         while not self.stopping.is_set():
-            wake.wait()
-            wake.clear()
+            bell.wait(wake)
             try:
                 work()
             except DatabaseLost as error:
