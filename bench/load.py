@@ -233,7 +233,7 @@ def _serve(pipe: Pipe) -> None:
     app = create_app(bootstrap.control_plane(_warehouse(), _settings()))
     config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1)
     socket = config.bind_socket()
-    socket.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)  # as when uvicorn binds by itself: an answer does not wait for an ACK
+    socket.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)  # as when uvicorn binds by itself: no answer waits for an ACK
     pipe.send(f"http://127.0.0.1:{socket.getsockname()[1]}")
     uvicorn.Server(config).run(sockets=[socket])
 
