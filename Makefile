@@ -45,7 +45,7 @@ test-es9: $(READY)  ## the Elasticsearch tests, on Elasticsearch 9 (needs Java 2
 $(FLOW)/.ready $(DBT)/.ready: %/.venv/.ready: %/requirements.lock
 	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@echo "setting up $(@D) …"
-	@$(@D)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@$(@D)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@
 
 airflow-wheel: $(READY)  ## the Airflow provider's wheel, into dist
