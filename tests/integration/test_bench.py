@@ -13,7 +13,8 @@ HERE = ("films", "transform", "ratings", "memory", "batches")  # share a server
 ELSEWHERE = ("remote", "changed", "idle")
 
 
-@pytest.mark.parametrize("parts", [HERE, pytest.param(ELSEWHERE, marks=pytest.mark.long)], ids=" ".join)
+@pytest.mark.long
+@pytest.mark.parametrize("parts", [HERE, ELSEWHERE], ids=" ".join)
 def test_a_part_measures_and_checks_what_it_is_about(
     parts: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
