@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import httpx
@@ -219,6 +219,20 @@ def wait_for(condition: Callable[[], object], seconds: float = 10) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         time.sleep(0.02)
+
+
+@contextmanager
+def beside(stopping: Event, *works: Callable[[], None]) -> Iterator[None]:
+    """Each in a thread of its own for the length of a block; they look at `stopping`."""
+    threads = [Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
 
 
 def make_connections(conninfo: str, **settings: Any) -> Connections:

@@ -235,6 +235,8 @@ def _filter_and_run(page: Page) -> None:
     page.keyboard.press("/")
     page.keyboard.type("keys")
     expect(page.locator("[data-row]")).to_have_count(1)
+    expect(page).to_have_url(re.compile("q=keys"))  # and not the answer to the first letters
+    expect(page.locator(".htmx-request, .htmx-swapping, .htmx-settling")).to_have_count(0)
     _leave_field(page)
     page.keyboard.press("j")
     expect(page.locator("[data-row]")).to_be_focused()

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -24,7 +25,7 @@ from tests.elastic import Search, open_search
 from tests.faults.children import FORKS, is_stopped
 from tests.faults.oracle import Oracle
 from tests.pooling import pooling
-from tests.support import Lab, make_connections, make_templates, wait_for
+from tests.support import Lab, beside, make_connections, make_templates, wait_for
 from tests.wire import Wire, through, to_postgres, wired
 from vitrina import failpoints, transform
 from vitrina.adapters.connections import Connections
@@ -286,19 +287,13 @@ class Rig:
         """Two applications that never stop, whatever happens to the server."""
         stopping = Event()
         seeds = [rng.random(), rng.random()]
-        threads = [Thread(target=self._write, args=(random.Random(seed), stopping)) for seed in seeds]
-        for thread in threads:
-            thread.start()
-        try:
+        with beside(stopping, *(partial(self._write, random.Random(seed), stopping) for seed in seeds)):
             yield
-        finally:
-            stopping.set()
-            for thread in threads:
-                thread.join()
 
     def _write(self, rng: random.Random, stopping: Event) -> None:
         while not stopping.is_set():
-            with suppress(psycopg.OperationalError), psycopg.connect(self.lab.conninfo) as conn:
+            cut = suppress(psycopg.OperationalError, psycopg.Rollback)  # Rollback: when its own connection is gone
+            with cut, psycopg.connect(self.lab.conninfo) as conn:
                 while not stopping.wait(rng.uniform(0.002, 0.02)):
                     with suppress(psycopg.errors.IntegrityError, psycopg.errors.DeadlockDetected), conn.transaction():
                         self._change(conn, rng, stopping)

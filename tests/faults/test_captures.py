@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from threading import Event, Thread
+from threading import Event
 
 import psycopg
 import pytest
@@ -16,7 +16,7 @@ import pytest
 from tests.capturing import SCHEMA, TABLES, Captured, capturing, own_server
 from tests.faults.capture_victim import POINTS
 from tests.faults.driver import ROUNDS
-from tests.support import Lab, make_connections, make_templates, wait_for
+from tests.support import Lab, beside, make_connections, make_templates, wait_for
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta.db import connect
 
@@ -66,15 +66,8 @@ def writing(captured: Captured) -> Iterator[None]:
                     conn.rollback() if number % 7 == 0 else conn.commit()
                     time.sleep(0.001)
 
-    threads = [Thread(target=write) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
+    with beside(stopping, write, write):
         yield
-    finally:
-        stopping.set()
-        for thread in threads:
-            thread.join()
 
 
 def victim(captured: Captured, points: str = "") -> subprocess.Popen[bytes]:

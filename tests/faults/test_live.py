@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.context import ForkServerProcess
-from threading import Event, Thread
+from threading import Event
 
 import psycopg
 import pytest
@@ -19,7 +19,7 @@ from tests.faults.driver import ROUNDS
 from tests.faults.oracle import Oracle
 from tests.integration.test_live import CARD
 from tests.living import Living, living
-from tests.support import Lab, wait_for
+from tests.support import Lab, beside, wait_for
 from vitrina.adapters.connections import Connections
 from vitrina.domain.pipeline import Pipeline
 from vitrina.log import configure_logging
@@ -198,15 +198,8 @@ def writing(lab: Lab) -> Iterator[None]:
                 with suppress(psycopg.errors.IntegrityError, psycopg.errors.DeadlockDetected):
                     conn.execute(statement.encode())
 
-    threads = [Thread(target=write) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
+    with beside(stopping, write, write):
         yield
-    finally:
-        stopping.set()
-        for thread in threads:
-            thread.join()
 
 
 class Children:

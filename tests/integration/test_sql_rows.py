@@ -180,6 +180,8 @@ def test_a_select_runs_as_the_reader(lab: Lab, path: dict[str, Any]) -> None:
     ],
 )
 def test_a_function_inside_a_view_cannot_write_on_any_path(lab: Lab, path: dict[str, Any], act: str) -> None:
+    if "lo_" in act and lab.db.info.server_version < 160_000:
+        pytest.skip("before version 16, a transaction that is READ ONLY can make large objects")
     lab.configure(allowed_functions=["content.mark"])
     lab.sql("CREATE TABLE content.log (x int); GRANT INSERT ON content.log TO vitrina_runner, vitrina_reader")
     lab.sql("CREATE SEQUENCE content.counted; GRANT ALL ON SEQUENCE content.counted TO PUBLIC")

@@ -9,7 +9,7 @@ from psycopg import sql
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.meta.db import Connection, connect
+from vitrina.meta.db import Connection, connect, stall_limit
 from vitrina.settings import Settings
 
 
@@ -71,7 +71,7 @@ class Connections:
 
         Not before the fence: there, the session that writes is idle for as long as the source takes.
         """
-        return f"{int(self.settings.lease_seconds * 1000 * 0.8)}ms"
+        return stall_limit(self.settings.lease_seconds)
 
     @property
     def _common(self) -> dict[str, str]:

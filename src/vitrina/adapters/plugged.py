@@ -122,20 +122,22 @@ class StoreOutlet:
 
     def scan(self, index: str) -> Iterator[bytes]:
         """A thousand at a time."""
-        name = self.store.served() if index == self.keeper.target else index
-        documents = self.store.read(name) if name else iter(())
+        documents = self._read(index)
         while page := [*islice(documents, PAGE)]:
             yield b'{"hits":{"hits":[' + b",".join(map(_hit, page)) + b"]}}"
 
     def sources(self, index: str, ids: list[str]) -> bytes:
         """Found by reading on; for the few samples of a report."""
-        name = self.store.served() if index == self.keeper.target else index
-        found = [document for document in self.store.read(name) if document.id in ids] if name else []
+        found = [document for document in self._read(index) if document.id in ids]
         return b'{"docs":[' + b",".join(map(_hit, found)) + b"]}"
 
     def close(self) -> None:
         """The store."""
         self.store.close()
+
+    def _read(self, index: str) -> Iterator[Document]:
+        name = self.store.served() if index == self.keeper.target else index
+        return self.store.read(name) if name else iter(())
 
 
 @contextmanager

@@ -67,14 +67,15 @@ def require(conninfo: str) -> None:
 
 def misfit(schema: Schema) -> ConfigError | None:
     """What is wrong with a meta-store for this program, and the remedy."""
-    minimum = max(migration.version for migration in known() if migration.needed)
+    migrations = known()
+    minimum, newest_known = max(m.version for m in migrations if m.needed), migrations[-1].version
     if schema.version < minimum:
         is_at = f"is at {schema.version}" if schema.version else "is not there"
         return ConfigError(f"the meta-store {is_at}, and this program needs {minimum}", "run: vitrina migrate")
-    if schema.compatible_with > newest():
+    if schema.compatible_with > newest_known:
         return ConfigError(
             f"the meta-store, at {schema.version}, works with programs from {schema.compatible_with} on,"
-            f" and this one is of {newest()}",
+            f" and this one is of {newest_known}",
             f"install Vitrina {schema.program} or newer",
         )
     return None

@@ -65,6 +65,11 @@ def check_conninfo(conninfo: str) -> str:
     return conninfo
 
 
+def stall_limit(lease_seconds: float) -> str:
+    """How long a transaction that locks may stand still: the server ends it before the lease of its owner is up."""
+    return f"{int(lease_seconds * 800)}ms"
+
+
 @contextmanager
 def transaction(conn: Connection, local: Mapping[str, str], *, read_only: bool = False) -> Iterator[Connection]:
     """A transaction with the pinned settings and `local` ones, none of which outlives it."""

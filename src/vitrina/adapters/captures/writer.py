@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 from vitrina.adapters.captures.changes import REWRITTEN, Change, Chunk
 from vitrina.domain.errors import LeaseLost, RetryableError
 from vitrina.failpoints import reach
-from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
+from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, stall_limit, translated
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 
 log = structlog.get_logger()
@@ -36,7 +36,7 @@ class LogWriter:
         self._conn = conn
         self._held = held
         self._guard = CaptureRepo(conn, lease_seconds).guard(held)
-        self._stall = f"{int(lease_seconds * 800)}ms"
+        self._stall = stall_limit(lease_seconds)
         self._max_rows = max_rows
         self._next_id = held.last_id + 1
         self._segment: tuple[int, str] | None = None

@@ -1,6 +1,7 @@
 """Loading an empty mart: plain ordered inserts, by key range from the query, at once, or by number from the stage."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -97,15 +98,14 @@ class Load:
         query = self.work.query.by_range(lower=number > 0, upper=number < self.bound_count)
         scope = reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2")
         params = [self._ends(conn, number), query.as_string(conn)]
-        rows = self._insert(conn, scope, self.work.key_columns("t"), params)
+        with self._explained():
+            rows = self._insert(conn, scope, self.work.key_columns("t"), params)
         return self._loaded(Counts(read=rows, written=rows), number + 1, self.bound_count + 1)
 
     def _load_all(self, why: str, conn: Connection) -> StepResult:
         """Everything that the query gives: inside Postgres if ranges would be dear there, else through here."""
-        try:
+        with self._explained():
             read, written = self._insert_all(conn) if self.too_dear else self.work.pour(self.work.mart, conn)
-        except (psycopg.IntegrityError, VitrinaError) as error:
-            raise self._fault(error) from error
         self.work.refuse_null_keys(conn, self.work.mart.identifier)
         return StepResult("loaded", Counts(read=read, written=written), {"phase": "load"}, {"why": why}, is_batch=True)
 
@@ -113,9 +113,16 @@ class Load:
         """In one statement, with the memory of a comparison."""
         conn.execute("SELECT set_config('work_mem', %s, true)", [self.job.reader.settings["work_mem"]])
         scope = reader_scope(self.job.columns, sql.SQL("'{}'::text[]"), "$1")
-        statement = self.work.statements.insert(scope, self.work.key_columns("t"))
-        rows = int(self.work.apply(conn, statement, [self.work.query.whole().as_string(conn)])["written"])
+        rows = self._insert(conn, scope, self.work.key_columns("t"), [self.work.query.whole().as_string(conn)])
         return rows, rows
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A row that does not fit is named."""
+        try:
+            yield
+        except (psycopg.IntegrityError, VitrinaError) as error:
+            raise self._fault(error) from error
 
     def _fault(self, error: Exception) -> Exception:
         """What is wrong with a row, if that is what it was."""
@@ -129,14 +136,12 @@ class Load:
 
     def load_slice(self, start: int, end: int, conn: Connection) -> StepResult:
         """Staged rows, by number."""
-        rows = self._insert(conn, self.work.stage.slice(), sql.SQL("t.vitrina_n"), [start, end])
+        with self._explained():
+            rows = self._insert(conn, self.work.stage.slice(), sql.SQL("t.vitrina_n"), [start, end])
         return self._loaded(Counts(written=rows), end, self.work.staged_rows or 0)
 
     def _insert(self, conn: Connection, scope: sql.Composable, order: sql.Composable, params: list[Any]) -> int:
-        try:
-            return int(self.work.apply(conn, self.work.statements.insert(scope, order), params)["written"])
-        except psycopg.errors.UniqueViolation as error:
-            raise self._conflict(error) from error
+        return int(self.work.apply(conn, self.work.statements.insert(scope, order), params)["written"])
 
     def _loaded(self, counts: Counts, done: int, total: int) -> StepResult:
         progress = {"done": done, "of": total}

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Any, Literal, Self
 
+from psycopg.rows import DictRow
 from pydantic import BaseModel, Field
 
 from vitrina.control.services.freshness import Freshness, State
@@ -28,6 +29,18 @@ class LiveOut(BaseModel):
     def of(cls, found: Freshness) -> Self:
         """From the service's."""
         return cls(**vars(found))
+
+
+class IncidentOut(BaseModel):
+    """Something that is wrong with a pipeline until it has recovered."""
+
+    kind: Literal["failed", "stale"] = Field(description="stale: its mart is older than freshness_limit.")
+    since: datetime
+
+    @classmethod
+    def of(cls, row: DictRow) -> Self:
+        """From the meta-store."""
+        return cls(kind=row["kind"], since=row["since"])
 
 
 class FollowerOut(BaseModel):

@@ -8,7 +8,7 @@ from psycopg.rows import DictRow
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from vitrina import __version__
-from vitrina.control.api.freshness import LiveOut
+from vitrina.control.api.freshness import IncidentOut, LiveOut
 from vitrina.control.findings import Finding
 from vitrina.control.services.freshness import Freshness
 from vitrina.control.services.pipelines import Answer
@@ -177,7 +177,7 @@ class StatusOut(BaseModel):
     due_at: datetime | None
     last_run: "RunOut | None"
     live: LiveOut | None = Field(description="For live: how fresh the mart is.")
-    incidents: list["IncidentOut"] = Field(description="What is wrong now, and was told by an alert.")
+    incidents: list[IncidentOut] = Field(description="What is wrong now, and was told by an alert.")
 
     @classmethod
     def of(
@@ -186,15 +186,8 @@ class StatusOut(BaseModel):
         """From the meta-store."""
         kept = {name: getattr(stored, name) for name in ("id", "name", "status", "enabled", "version", "due_at")}
         run = RunOut.of(last_run) if last_run else None
-        wrong = [IncidentOut(kind=row["kind"], since=row["since"]) for row in incidents]
+        wrong = [IncidentOut.of(row) for row in incidents]
         return cls(**kept, last_run=run, live=LiveOut.of(live) if live else None, incidents=wrong)
-
-
-class IncidentOut(BaseModel):
-    """Something that is wrong with a pipeline until it has recovered."""
-
-    kind: Literal["failed", "stale"] = Field(description="stale: its mart is older than freshness_limit.")
-    since: datetime
 
 
 class StateOut(BaseModel):

@@ -4,7 +4,7 @@
 -- The oldest due pipeline, if any; zero rows: nothing is due, or others took it. Opens the run. A run that is still
 -- open was let down by hand, in SQL; it is closed, or its pipeline could not be claimed, nor any that is due after it.
 WITH due AS (
-    SELECT p.id, p.name, p.status, p.due_at, p.run_options, p.version
+    SELECT p.id, p.name, p.effective_target, p.status, p.due_at, p.run_options, p.version
     FROM etl.etl_pipelines p
     WHERE p.enabled AND p.due_at IS NOT NULL AND p.status IN ('RUN_REQUESTED', 'IDLE') AND p.due_at <= now()
       AND (%(only)s::uuid IS NULL OR p.id = %(only)s)
@@ -44,7 +44,7 @@ WITH due AS (
     FROM run JOIN held USING (pipeline_id) WHERE s.pipeline_id = run.pipeline_id
     RETURNING s.pipeline_id, s.epoch, s.seq, s.checkpoint, s.config_hash, s.columns
 )
-SELECT due.id AS pipeline_id, due.name, due.version, run.id AS run_id, run.options, run.attempt,
+SELECT due.id AS pipeline_id, due.name, coalesce(due.effective_target, '') AS target, due.version, run.id AS run_id, run.options, run.attempt,
        due.status = 'RUN_REQUESTED' AS asked,
        fenced.epoch, fenced.seq, fenced.checkpoint, fenced.config_hash, fenced.columns
 FROM fenced JOIN run USING (pipeline_id) JOIN due ON due.id = fenced.pipeline_id
@@ -104,7 +104,7 @@ WITH run AS (
     UPDATE etl.etl_state s SET epoch = s.epoch + 1 FROM held WHERE s.pipeline_id = held.pipeline_id
     RETURNING s.pipeline_id, s.epoch, s.seq, s.checkpoint, s.config_hash, s.columns
 )
-SELECT p.id AS pipeline_id, p.name, p.version, run.id AS run_id, run.options, run.attempt,
+SELECT p.id AS pipeline_id, p.name, coalesce(p.effective_target, '') AS target, p.version, run.id AS run_id, run.options, run.attempt,
        fenced.epoch, fenced.seq, fenced.checkpoint, fenced.config_hash, fenced.columns,
        etl.pipeline_config(p) AS config, %(due_at)s::timestamptz IS NULL AS asked
 FROM fenced JOIN run USING (pipeline_id) JOIN etl.etl_pipelines p ON p.id = fenced.pipeline_id

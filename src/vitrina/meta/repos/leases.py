@@ -12,12 +12,13 @@ from psycopg.types.json import Jsonb
 from vitrina.domain.errors import LeaseLost
 from vitrina.domain.lifecycle import TRANSITIONS, RunStatus, Status
 from vitrina.domain.run import RunOptions
-from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
+from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, stall_limit, translated
 
 SQL = queries("leases")
 RUNS = queries("runs")
 STATE = queries("state")
 ERROR_LENGTH = 4_000
+SHORTEST = 1.25  # seconds of a lease; a shorter one leaves several statements no time
 
 
 def storable(error: str) -> str:
@@ -31,6 +32,7 @@ class Claim:
 
     pipeline_id: UUID
     name: str
+    target: str  # as configured; empty if it does not say
     version: int
     run_id: int
     attempt: int
@@ -42,12 +44,6 @@ class Claim:
     columns: dict[str, Any] | None
     config: dict[str, Any]
     asked: bool  # by somebody; else it was due
-
-    @property
-    def target(self) -> str:
-        """Where it writes, as configured; empty if it does not say."""
-        last: dict[str, Any] = (self.config.get("tasks") or [{}])[-1]
-        return str(last.get("target_table") or self.config.get("target_table") or "")
 
     @classmethod
     def from_row(cls, row: DictRow) -> Self:
@@ -155,7 +151,7 @@ class LeaseRepo:
     def _transaction(self) -> Iterator[None]:
         """Several statements that lock the pipeline: should this process stall between them, the server ends it."""
         with translated(), self.conn.transaction():
-            self.conn.execute(STATE["approach_fence"], {"timeout": f"{max(1000, int(self.seconds * 800))}ms"})
+            self.conn.execute(STATE["approach_fence"], {"timeout": stall_limit(max(self.seconds, SHORTEST))})
             yield
 
     def _leave(self, transition: str, claim: Claim, run_status: RunStatus, error: str | None) -> None:
