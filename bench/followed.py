@@ -33,6 +33,7 @@ IS_LIVE = """
     SELECT s.checkpoint #>> '{live,id}' IS NOT NULL AND s.checkpoint #> '{live,comparing}' IS NULL AS yes
     FROM etl.etl_state s WHERE s.pipeline_id = %s
 """
+IS_NARROW = "SELECT images IS NOT NULL AS yes FROM etl.etl_captures"  # a while after a mart went live
 IS_CAPTURED = "SELECT position::pg_lsn >= %s AS yes FROM etl.etl_captures"
 HAS_FOLLOWED = """
     SELECT coalesce((s.checkpoint #>> '{live,id}')::bigint >= (c.recent ->> %s)::bigint, true) AS yes
@@ -82,6 +83,7 @@ class Followed(Ground):
         """A live mart, from when it is equal for the first time; compared with its query at the end, and removed."""
         PipelineRepo(self.db).add(pipeline)
         self.wait_until(IS_LIVE, [pipeline.id])
+        self.wait_until(IS_NARROW, [])
         self.execute(f"VACUUM ANALYZE {pipeline.target_table}")
         self.execute("CHECKPOINT")
         yield

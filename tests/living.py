@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from psycopg.conninfo import make_conninfo
 
-from tests.capturing import EAGER, Captured
+from tests.capturing import EAGER, Captured, logged
 from tests.support import Lab, wait_for
 from vitrina.adapters.captures import log
 from vitrina.adapters.captures.changes import REWRITTEN
@@ -49,7 +49,7 @@ class Living:
         def seen() -> bool:
             source = self.captured.source
             tip = log.tip(self.lab.db, source)
-            rows, _ = log.read_slice(self.lab.db, source, tip.log_start - 1, [MARKS], 1_000_000)
+            rows = logged(self.lab.db, source, tip.log_start - 1, [MARKS])
             return any(mark in row["new_image"] for row in rows)
 
         wait_for(seen, 30)
@@ -61,7 +61,7 @@ class Living:
         wait_for(lambda: self._upheavals(table) > before)
 
     def _upheavals(self, table: str) -> int:
-        rows, _ = log.read_slice(self.lab.db, self.captured.source, self.tip.log_start - 1, [table], 1_000_000)
+        rows = logged(self.lab.db, self.captured.source, self.tip.log_start - 1, [table])
         return sum(row["op"] == REWRITTEN for row in rows)
 
     def follow(self, *pipelines: Pipeline, **options: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from tests.capturing import Captured, capturing
+from tests.capturing import Captured, capturing, logged
 from tests.support import BLOCKED, Lab, wait_for
 from vitrina.adapters.captures import log, writer
 from vitrina.adapters.captures.changes import Change, Chunk
@@ -52,8 +52,10 @@ def chunk(*xids: int, position: str | None = "0/20") -> Chunk:
 
 
 def read(lab: Lab, after: int = 0, limit: int = 1000, relations: tuple[str, ...] = TABLES) -> tuple[list[int], int]:
-    rows, last = log.read_slice(lab.db, "warehouse", after, relations, limit)
-    return [row["id"] for row in rows], last
+    told, last = log.read_slice(lab.db, "warehouse", after, limit, dict.fromkeys(relations, ()))
+    ids = [row["id"] for row in logged(lab.db, "warehouse", after, relations) if row["id"] <= last]
+    assert sum(one.changes for one in told) == len(ids)
+    return ids, last
 
 
 # ── one writer ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -85,7 +87,7 @@ def test_what_a_predecessor_left_unpublished_is_forgotten(store: Lab, monkeypatc
         store.sql("UPDATE etl.etl_captures SET expires_at = now()")
     with claimed(store) as (_, log_writer):
         log_writer.append(chunk(3))
-        assert [row["xid"] for row in log.read_slice(store.db, "warehouse", 0, TABLES, 10)[0]] == [1, 1, 3]
+        assert [row["xid"] for row in logged(store.db, "warehouse", 0, TABLES)] == [1, 1, 3]
         assert read(store) == ([1, 2, 3], 3)
 
 
@@ -124,22 +126,30 @@ def test_a_zombie_in_the_middle_of_an_append_is_ended(store: Lab) -> None:
         with pytest.raises(psycopg.Error):
             copy.__exit__(None, None, None)
         conn.close()
-    assert [row["xid"] for row in log.read_slice(store.db, "warehouse", 0, TABLES, 10)[0]] == [1, 3]
+    assert [row["xid"] for row in logged(store.db, "warehouse", 0, TABLES)] == [1, 3]
 
 
 def test_images_come_with_the_wanted_columns_alone(store: Lab) -> None:
-    images = ['{"id": "1", "film": null, "body": "x"}', '{"id": "2", "body": "x"}']
     wide = json.dumps({f"c{n}": "v" for n in range(60)})
-    with claimed(store) as (_, log_writer):
-        changes = [*(change(1, "content.a", image) for image in images), change(1, "content.b", wide)]
-        log_writer.append(Chunk(changes, "0/20"))
     wanted = {"content.a": ["film", "id"], "content.b": list(json.loads(wide))}
-    rows, _ = log.read_slice(store.db, "warehouse", 0, TABLES, 10, wanted)
-    found = [json.loads(row["new_image"]) for row in rows]
-    assert found[0] == {"id": "1", "film": None}
-    assert found[1] == {"id": "2", "body": "x"}, "an image that lacks a column is left as it is"
-    assert found[2] == json.loads(wide)
-    assert [row["old_image"] for row in rows] == [None] * 3
+    with claimed(store) as (_, log_writer):
+        first = change(1, "content.a", '{"id": "1", "film": null, "body": "x"}')
+        log_writer.append(Chunk([first, change(1, "content.b", wide)], "0/20"))
+        a, b = log.read_slice(store.db, "warehouse", 0, 10, wanted)[0]
+        assert (json.loads(a.images or ""), a.rows, a.lacks) == ([{"id": "1", "film": None}], 1, False)
+        assert (json.loads(b.images or ""), b.lacks) == ([json.loads(wide)], False)
+        log_writer.append(Chunk([change(2, "content.a", '{"id": "2", "body": "x"}')], "0/20"))
+        assert [told.lacks for told in log.read_slice(store.db, "warehouse", 0, 10, wanted)[0]] == [True, False]
+
+
+def test_an_old_row_that_says_the_same_as_the_new_one_is_left_out(store: Lab) -> None:
+    rows = [('{"id": 1, "body": "x"}', '{"id": 1, "body": "y"}'), ('{"id": 2}', '{"id": 3}'), ('{"id": 4}', None)]
+    with claimed(store) as (_, log_writer):
+        changes = [change(1)._replace(op="U" if new else "D", old_image=old, new_image=new) for old, new in rows]
+        log_writer.append(Chunk(changes, "0/20"))
+    (told,) = log.read_slice(store.db, "warehouse", 0, 10, {"content.a": ["id"]})[0]
+    assert json.loads(told.images or "") == [{"id": 1}, {"id": 2}, {"id": 3}, {"id": 4}]
+    assert (told.rows, told.changes, told.upheaval) == (4, 3, False)
 
 
 def test_errors_are_kept_and_the_source_is_left_alone_for_longer_each_time(store: Lab) -> None:

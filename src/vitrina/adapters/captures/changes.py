@@ -1,6 +1,6 @@
 """What a capture gives: changes, in chunks that end where transactions do; and what each kind must be able to do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol, TypeAlias
@@ -11,6 +11,8 @@ from vitrina.domain.errors import RetryableError
 from vitrina.meta.repos.captures import Capture, Figures, Origin
 
 Statement: TypeAlias = sql.SQL | sql.Composed
+Columns: TypeAlias = Mapping[str, Sequence[str]]
+"""By relation."""
 
 TRUNCATED, REWRITTEN = "T", "R"
 CHUNK_ROWS = 10_000
@@ -55,6 +57,10 @@ class Tap(Protocol):
 
     def poll(self, seconds: float) -> Chunk | None:
         """The next changes, of transactions that a snapshot of the source sees; None if `seconds` brought none."""
+
+    def want(self, columns: Columns | None) -> bool:
+        """Of what is read from now on, only these columns of each relation are needed; None: all. Whether it leaves
+        the others out: a tap need not."""
 
     def acknowledge(self, position: str) -> None:
         """Everything up to here is stored; the source may forget it."""

@@ -8,6 +8,7 @@ from threading import Event
 import structlog
 
 from vitrina.adapters.captures.changes import REWRITTEN, Chunk, ContinuityLost, Tap
+from vitrina.adapters.captures.images import Images
 from vitrina.adapters.captures.writer import LogWriter, rewritten
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.failpoints import reach
@@ -24,6 +25,7 @@ class Pace:
 
     renew: float = 1.0
     look: float = 5.0
+    narrow: float = 10.0  # until columns are left out that nobody needs
     quiet: float = 30.0  # between two generations: all live marts of the source are compared in full after each
 
 
@@ -41,6 +43,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         self.repo = CaptureRepo(self.conn, self.lease_seconds)
+        self.images = Images(self.repo, self.held, self.tap, self.pace.narrow)
         self.writer = LogWriter(self.conn, self.held, self.lease_seconds, self.max_rows)
         self._prints = self.held.fingerprints
         self._position = self.held.position or ""
@@ -51,6 +54,7 @@ class Engine:
     def run(self, stopping: Event) -> None:
         """Capture. An error ends it; lost continuity does not."""
         self.writer.start()
+        self.images.start()
         lost = self._open()
         while not stopping.is_set():
             lost = self._start_over(lost) if lost else self._step()
@@ -74,6 +78,7 @@ class Engine:
                 self._store(chunk)
             if time.monotonic() - self._renewed >= min(self.pace.renew, self.lease_seconds / 3):
                 self._renew()
+                self.images.look(at_rest=self._whole and self.tap.idle_position() is not None)
             if self._whole and time.monotonic() - self._looked >= self.pace.look:
                 self._look()
         except ContinuityLost as lost:

@@ -16,15 +16,16 @@ R   the relation was rewritten, altered, re-created or dropped; partitions came 
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from psycopg import errors, sql
-from psycopg.rows import DictRow
 
 from vitrina.adapters.captures import installation
+from vitrina.adapters.captures.changes import Columns
+from vitrina.adapters.captures.images import suffices
 from vitrina.adapters.captures.writer import SCHEMA
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
@@ -54,10 +55,28 @@ class Tip:
     committed_at: datetime | None
     caught_up_at: datetime | None
     last_error: str | None
+    images: dict[str, list[str]] | None  # the columns that changes come with from here on; None: all
 
     def holds(self, generation: int, after_id: int) -> bool:
         """Whether everything after a follower's position is in the log."""
         return generation == self.generation and self.log_start - 1 <= after_id <= self.last_id
+
+    def keeps(self, columns: Columns) -> bool:
+        """Whether changes come with all these columns from here on."""
+        return suffices(self.images, columns)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a slice of the log tells of one relation."""
+
+    relation: str
+    changes: int
+    committed_at: datetime  # of the oldest
+    upheaval: bool  # truncated or rewritten: no single rows are told
+    lacks: bool  # some row was told without a column that is wanted: a large value that did not change, as a rule
+    rows: int
+    images: str | None  # a JSON array of so many old and new rows
 
 
 def tip(conn: Connection, source: str) -> Tip:
@@ -70,31 +89,33 @@ def tip(conn: Connection, source: str) -> Tip:
     return Tip(**row)
 
 
-def read_slice(
-    conn: Connection,
-    source: str,
-    after_id: int,
-    relations: Sequence[str],
-    limit: int,
-    columns: Mapping[str, Sequence[str]] | None = None,
-) -> tuple[list[DictRow], int]:
-    """Changes of these relations after an id, and the id up to which they have been read.
+def read_slice(conn: Connection, source: str, after_id: int, limit: int, columns: Columns) -> tuple[list[Told], int]:
+    """What the changes after an id tell of these relations, and the id up to which they have been read.
 
-    At most `limit` rows, ending where a transaction does unless one alone is larger. Each row has id, xid, lsn,
-    committed_at, relation, op, old_image, new_image; the images as JSON text, which Python's numbers would not survive.
-    With `columns`, an image that has all those of its relation comes without others, and `whole` tells whether both
-    have. Behind if changes after that id are gone.
+    At most `limit` changes, ending where a transaction does unless one alone is larger. Of each relation, the columns
+    that are wanted. Behind if changes after that id are gone.
     """
     end = tip(conn, source)
-    images = _images(columns or {})
     if after_id < end.log_start - 1:
-        raise Behind(f"the changes of {source!r} after {after_id:,} are gone", "compare in full")
-    rows: list[DictRow] = []
-    for segment in fetch_all(conn, SQL["segments_after"], {"source": source, "after_id": after_id}):
-        rows += _read(conn, source, segment["name"], (after_id, end.last_id), relations, limit + 1 - len(rows), images)
-        if len(rows) > limit:
-            return _cut(rows)
-    return rows, end.last_id
+        raise _behind(source, after_id)
+    segments = fetch_all(conn, SQL["segments_after"], {"source": source, "after_id": after_id})
+    if not segments or not columns:
+        return [], end.last_id
+    rows = sql.SQL(" UNION ALL ").join(
+        sql.SQL("SELECT * FROM {}").format(sql.Identifier(SCHEMA, segment["name"])) for segment in segments
+    )
+    between = sql.SQL("({}) AS s WHERE id > {} AND id <= ").format(rows, sql.Literal(after_id))
+    try:
+        with translated(), conn.transaction():
+            last_id = end.last_id
+            if end.last_id - after_id > limit:
+                last_id = _cut(conn, between + sql.Literal(end.last_id), list(columns), limit) or end.last_id
+            told = [_tell(between + sql.Literal(last_id), *wanted) for wanted in columns.items()]
+            return [Told(**row) for row in conn.execute(sql.SQL(" UNION ALL ").join(told))], last_id
+    except ConfigError as error:
+        if isinstance(error.__cause__, errors.UndefinedTable):  # dropped since it was listed
+            raise _behind(source, after_id) from error
+        raise
 
 
 def wait(listener: Connection, conn: Connection, position: Tip, seconds: float) -> Tip:
@@ -141,60 +162,58 @@ def barrier(
         time.sleep(pause)
 
 
-def _read(
-    conn: Connection,
-    source: str,
-    segment: str,
-    between: tuple[int, int],
-    relations: Sequence[str],
-    limit: int,
-    images: sql.Composable,
-) -> list[DictRow]:
+def _cut(conn: Connection, between: sql.Composed, relations: Sequence[str], limit: int) -> int | None:
+    """The id where so many changes end, or the last transaction before that does; None if they are fewer."""
+    text = "SELECT id, xid, lsn FROM {} AND relation = ANY ({}) ORDER BY id"
+    slice_ = sql.SQL(text).format(between, sql.Literal(list(relations)))
     query = sql.SQL(
         """
-        SELECT id, xid::text::bigint AS xid, lsn::text, committed_at, relation, op, {}
-        FROM {} WHERE id > %(after)s AND id <= %(last)s AND relation = ANY (%(relations)s) ORDER BY id LIMIT %(limit)s
+        WITH slice AS ({} LIMIT {}), beyond AS (SELECT * FROM slice ORDER BY id OFFSET {})
+        SELECT coalesce(max(s.id) FILTER (WHERE (s.xid, s.lsn) IS DISTINCT FROM (b.xid, b.lsn)), max(s.id)) AS id
+        FROM slice s JOIN beyond b ON s.id < b.id
         """
-    ).format(images, sql.Identifier(SCHEMA, segment))
-    params = {"after": between[0], "last": between[1], "relations": list(relations), "limit": limit}
-    try:
-        with translated(), conn.transaction():
-            return conn.execute(query, params).fetchall()
-    except ConfigError as error:
-        if isinstance(error.__cause__, errors.UndefinedTable):  # dropped since it was listed
-            raise Behind(f"the changes of {source!r} after {between[0]:,} are gone", "compare in full") from error
-        raise
+    ).format(slice_, sql.Literal(limit + 1), sql.Literal(limit))
+    row = conn.execute(query).fetchone()
+    assert row is not None
+    id_: int | None = row["id"]
+    return id_
 
 
-def _images(columns: Mapping[str, Sequence[str]]) -> sql.Composed:
-    """Both images as text, with no more than is wanted of them; one that lacks a column is left as it is."""
-    images = [_image(sql.Identifier(name), columns) for name in ("old_image", "new_image")]
-    return sql.SQL(", ").join([*images, _whole(columns)])
+def _tell(between: sql.Composed, relation: str, columns: Sequence[str]) -> sql.Composed:
+    """One row, or none if nothing of it has changed. An old row that says the same as the new one is left out."""
+    return sql.SQL(
+        """
+        SELECT {relation} AS relation, count(*) AS changes, min(committed_at) AS committed_at,
+               bool_or(op IN ('T', 'R')) AS upheaval, NOT bool_and(whole) AS lacks, count(old) + count(new) AS rows,
+               '[' || string_agg(nullif(concat_ws(',', old, new), ''), ',') || ']' AS images
+        FROM (SELECT committed_at, op, {whole} AS whole, {new}::text AS new,
+                     CASE WHEN {old} IS DISTINCT FROM {new} THEN {old}::text END AS old
+              FROM {between} AND relation = {relation} ORDER BY id) AS changed
+        HAVING count(*) > 0
+        """
+    ).format(
+        relation=sql.Literal(relation),
+        whole=_whole(columns),
+        old=_image("old_image", columns),
+        new=_image("new_image", columns),
+        between=between,
+    )
 
 
-def _whole(columns: Mapping[str, Sequence[str]]) -> sql.Composed:
+def _whole(columns: Sequence[str]) -> sql.Composed:
     """Whether neither image lacks a column that is wanted."""
-    text = "WHEN {0} THEN coalesce(old_image ?& {1}, true) AND coalesce(new_image ?& {1}, true)"
-    wanted = [sql.SQL(text).format(sql.Literal(table), sql.Literal(list(names))) for table, names in columns.items()]
-    cases = sql.SQL("CASE relation {} ELSE true END").format(sql.SQL(" ").join(wanted)) if wanted else sql.SQL("true")
-    return sql.SQL("{} AS whole").format(cases)
+    text = "coalesce(old_image ?& {0}::text[], true) AND coalesce(new_image ?& {0}::text[], true)"
+    return sql.SQL(text).format(sql.Literal(list(columns)))
 
 
-def _image(image: sql.Identifier, columns: Mapping[str, Sequence[str]]) -> sql.Composed:
-    text = "WHEN relation = {} AND {} ?& {}::text[] THEN jsonb_build_object({})"
-    cases = []
-    for relation, names in columns.items():
-        if len(names) > MOST_COLUMNS:
-            continue
-        pairs = sql.SQL(", ").join(sql.SQL("{0}::text, {1} -> {0}").format(sql.Literal(n), image) for n in names)
-        cases.append(sql.SQL(text).format(sql.Literal(relation), image, sql.Literal(list(names)), pairs))
-    chosen = sql.SQL("CASE {} ELSE {} END").format(sql.SQL(" ").join(cases), image) if cases else image
-    return sql.SQL("({})::text AS {}").format(chosen, image)
+def _image(image: str, columns: Sequence[str]) -> sql.Composable:
+    """With no more than is wanted of it, if that is not too much to say."""
+    name = sql.Identifier(image)
+    if len(columns) > MOST_COLUMNS:
+        return name
+    pairs = sql.SQL(", ").join(sql.SQL("{0}::text, {1} -> {0}").format(sql.Literal(n), name) for n in columns)
+    return sql.SQL("(CASE WHEN {0} IS NOT NULL THEN jsonb_build_object({1}) END)").format(name, pairs)
 
 
-def _cut(rows: list[DictRow]) -> tuple[list[DictRow], int]:
-    """One row too many: leave out the transaction that it belongs to, unless nothing would be left."""
-    beyond = rows.pop()
-    whole = [row for row in rows if (row["xid"], row["lsn"]) != (beyond["xid"], beyond["lsn"])]
-    kept = whole or rows
-    return kept, kept[-1]["id"]
+def _behind(source: str, after_id: int) -> Behind:
+    return Behind(f"the changes of {source!r} after {after_id:,} are gone", "compare in full")

@@ -1,16 +1,18 @@
 """Decoding pgoutput, protocol version 1: bytes in, transactions and row images out. No I/O.
 
-An image is a JSON object of the columns' text form, NULL as null; json and jsonb columns are embedded as JSON. An
-unchanged TOAST value is not in the WAL: it comes from the old image if that is whole, else the column is left out.
+An image is a JSON object of the wanted columns' text form, NULL as null; json and jsonb columns are embedded as JSON.
+An unchanged TOAST value is not in the WAL: it comes from the old image if that is whole, else the column is left out.
 """
 
 import re
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from json.encoder import encode_basestring
 from typing import Literal, NamedTuple, TypeAlias
 
+from vitrina.adapters.captures.changes import Columns
 from vitrina.domain.errors import FatalError
 
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
@@ -33,13 +35,10 @@ class Relation:
     name: str
     identity: str
     columns: tuple[tuple[str, bool, int, int], ...]  # name, in the key, type, typmod
-    prefixes: tuple[str, ...]
-    embedded: tuple[bool, ...]
-
-    @property
-    def keys(self) -> tuple[bool, ...]:
-        """Which columns the replica identity has."""
-        return tuple(column[1] for column in self.columns)
+    fields: tuple[tuple[bool, bool], ...]  # whether each is wanted, and embedded as JSON
+    used: int  # fields up to the last that is wanted
+    prefixes: tuple[str, ...]  # of those that are wanted
+    keys: tuple[bool, ...]  # which of them the replica identity has
 
     def describes_the_same(self, other: "Relation") -> bool:
         """Whether rows of both look alike."""
@@ -76,9 +75,15 @@ Pieces: TypeAlias = list[str | None]
 class Decoder:
     """Knows the relations of one stream."""
 
-    def __init__(self, json_types: frozenset[int] = JSON_OIDS) -> None:
+    def __init__(self, json_types: frozenset[int] = JSON_OIDS, wanted: Columns | None = None) -> None:
         self.json_types = json_types
+        self.wanted = wanted
         self.relations: dict[int, Relation] = {}
+
+    def want(self, columns: Columns | None) -> None:
+        """From now on, images have only these columns of each relation; None: all."""
+        self.wanted = columns
+        self.relations = {oid: self._described(r.name, r.identity, r.columns) for oid, r in self.relations.items()}
 
     def decode(self, data: bytes) -> Event:
         """What a message says; an empty list if nothing that matters."""
@@ -110,20 +115,30 @@ class Decoder:
             column, end = _string(data, at + 1)
             columns.append((column, bool(data[at] & KEY), _int32(data, end)[0], _int32(data, end + 4)[0]))
             at = end + 8
-        relation = Relation(
-            f"{schema or 'pg_catalog'}.{name}", identity, tuple(columns),
-            tuple(encode_basestring(c[0]) + ": " for c in columns), tuple(c[2] in self.json_types for c in columns),
-        )  # fmt: skip
+        relation = self._described(f"{schema or 'pg_catalog'}.{name}", identity, tuple(columns))
         before = self.relations.get(oid)
         self.relations[oid] = relation
         changed = before is not None and not before.describes_the_same(relation)
         return [Row(before.name, "R")] if before is not None and changed else []
 
+    def _described(self, name: str, identity: str, columns: tuple[tuple[str, bool, int, int], ...]) -> Relation:
+        wanted = {c[0] for c in columns} if self.wanted is None else set(self.wanted.get(name, ()))
+        fields = tuple((c[0] in wanted, c[2] in self.json_types) for c in columns)
+        return Relation(
+            name,
+            identity,
+            columns,
+            fields,
+            max((number for number, (is_wanted, _) in enumerate(fields, 1) if is_wanted), default=0),
+            tuple(encode_basestring(c[0]) + ": " for c in columns if c[0] in wanted),
+            tuple(c[1] for c in columns if c[0] in wanted),
+        )
+
     def _row(self, data: bytes) -> Row:
         relation = self._known(_int32(data, 1)[0])
         op, part = data[:1], data[5:6]
         if op == b"I":
-            return Row(relation.name, "I", None, _image(relation, _pieces(relation, data, 6)[0]))
+            return Row(relation.name, "I", None, _image(relation, _last_pieces(relation, data, 6)))
         old: Pieces | None = None
         at, keys_only = 6, part == b"K"
         if part != b"N":
@@ -132,7 +147,7 @@ class Decoder:
         before = _image(relation, old, keys_only) if old is not None else None
         if op == b"D":
             return Row(relation.name, "D", before)
-        new, _ = _pieces(relation, data, at)
+        new = _last_pieces(relation, data, at)
         if old is not None and not keys_only:
             new = [was if now is None else now for was, now in zip(old, new, strict=True)]
         return Row(relation.name, "U", before, _image(relation, new))
@@ -145,19 +160,29 @@ class Decoder:
 
 
 def _pieces(relation: Relation, data: bytes, at: int) -> tuple[Pieces, int]:
-    """The columns of a tuple as JSON, None where the value was left out; and where it ends."""
+    """The wanted columns of a tuple, and where it ends."""
+    return _read_pieces(relation.fields, data, at)
+
+
+def _last_pieces(relation: Relation, data: bytes, at: int) -> Pieces:
+    """The same of the last tuple of a message: what comes after the last wanted column is not even looked at."""
+    return _read_pieces(relation.fields[: relation.used], data, at)[0]
+
+
+def _read_pieces(fields: Sequence[tuple[bool, bool]], data: bytes, at: int) -> tuple[Pieces, int]:
+    """Columns as JSON, None where the value was left out; and where they end."""
     pieces: Pieces = []
     at += 2
-    for embedded in relation.embedded:
+    for is_wanted, embedded in fields:
         kind = data[at]
         at += 1
         if kind == 0x74:  # t: text
             (length,) = _int32(data, at)
-            at += 4
-            text = data[at : at + length].decode()
-            at += length
-            pieces.append(text if embedded and not UNFIT_FOR_JSONB.search(text) else encode_basestring(text))
-        else:
+            at += 4 + length
+            if is_wanted:
+                text = data[at - length : at].decode()
+                pieces.append(text if embedded and not UNFIT_FOR_JSONB.search(text) else encode_basestring(text))
+        elif is_wanted:
             pieces.append("null" if kind == 0x6E else None)  # n: NULL; u: unchanged TOAST
     return pieces, at
 

@@ -9,7 +9,7 @@ from typing import Any
 from psycopg import sql
 from psycopg.rows import DictRow
 
-from vitrina.adapters.captures.changes import CHUNK_ROWS, Change, Chunk, ContinuityLost
+from vitrina.adapters.captures.changes import CHUNK_ROWS, Change, Chunk, Columns, ContinuityLost
 from vitrina.adapters.captures.sources import check_place, fingerprints, place
 from vitrina.domain.errors import RetryableError
 from vitrina.meta.db import Connection, connect, fetch_all, fetch_one, queries, translated
@@ -55,6 +55,11 @@ class TriggerTap:
             if left <= 0:
                 return None
             time.sleep(min(left, PAUSE))
+
+    def want(self, columns: Columns | None) -> bool:
+        """The triggers write whole rows."""
+        del columns
+        return False
 
     def acknowledge(self, position: str) -> None:
         """Nothing to tell: what is stored is known by its snapshot."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import takewhile
 
-from vitrina.adapters.captures.changes import CHUNK_BYTES, CHUNK_ROWS, Change, Chunk, ContinuityLost
+from vitrina.adapters.captures.changes import CHUNK_BYTES, CHUNK_ROWS, Change, Chunk, Columns, ContinuityLost
 from vitrina.adapters.captures.installation import repair_publication
 from vitrina.adapters.captures.pgoutput import Begin, Commit, Decoder
 from vitrina.adapters.captures.positions import Snapshot, format_lsn, parse_lsn
@@ -69,6 +69,7 @@ class WalTap:
         self._conninfo = conninfo
         self._conn: Connection | None = None
         self._stream: Stream | None = None
+        self._decoder = Decoder()
 
     def open(self, capture: Capture) -> None:
         """Check that nothing has been lost, and stream."""
@@ -84,7 +85,7 @@ class WalTap:
         self._check_slot()
         self._snapshot = self._look_again()
         types = frozenset(row["oid"] for row in fetch_all(self._conn, SQL["json_types"]))
-        self._decoder = Decoder(types)
+        self._decoder = Decoder(types, self._decoder.wanted)
         make_room(self._conn, capture.slot)
         self._stream = self._start(capture)
 
@@ -102,6 +103,11 @@ class WalTap:
                 time.sleep(min(deadline - now, max(BATCH_SECONDS - (now - self._flushed), 0.005)))
             else:
                 self._streaming.wait(min(deadline - now, 1.0))
+
+    def want(self, columns: Columns | None) -> bool:
+        """Others are not even decoded."""
+        self._decoder.want(columns)
+        return True
 
     def acknowledge(self, position: str) -> None:
         """Only ever what is stored."""

@@ -170,16 +170,14 @@ class ShadowSql(MartSql):
         return f',"version":{self.version()},"version_type":"external_gte"}}}}\n'
 
     def _mark_gone(self, keys: sql.Composable) -> sql.Composed:
-        text = """UPDATE {} AS m SET {} = NULL, {} = {} FROM {} AS k
-                  WHERE {} AND NOT EXISTS (SELECT FROM src AS s WHERE {}) RETURNING {}"""
+        text = "UPDATE {} AS m SET {} = NULL, {} = {} FROM {} AS k WHERE {} RETURNING {}"
         return sql.SQL(text).format(
             self.mart.identifier,
             sql.Identifier(HASH),
             sql.Identifier(VERSION),
             sql.Literal(self.version()),
-            keys,
+            self._not_given(keys),
             same_key(self.mart.key, "m", "k"),
-            same_key(self.mart.key, "s", "k"),
             COMMA.join(column_of("m", name) for name in self.mart.key),
         )
 

@@ -1,17 +1,13 @@
 """What a follower sees of the change log: slices of changes, and when there are more."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 
 from psycopg import sql
-from psycopg.rows import DictRow
 
 from vitrina.adapters.captures import log
-from vitrina.adapters.captures.changes import REWRITTEN, TRUNCATED
 from vitrina.adapters.connections import Connections
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection
@@ -20,44 +16,32 @@ from vitrina.meta.repos.captures import Capture, CaptureRepo
 
 @dataclass(frozen=True)
 class Slice:
-    """Changes of a few transactions, in the order of their commits."""
+    """Changes of a few transactions, by relation."""
 
-    changes: Sequence[DictRow]
+    told: Mapping[str, log.Told]
     last_id: int
 
-    @cached_property
-    def relations(self) -> dict[str, list[DictRow]]:
-        """The changes by relation."""
-        found: dict[str, list[DictRow]] = {}
-        for change in self.changes:
-            found.setdefault(change["relation"], []).append(change)
-        return found
+    @property
+    def changes(self) -> int:
+        """How many."""
+        return sum(told.changes for told in self.told.values())
 
     @property
     def committed_at(self) -> datetime | None:
         """Of the oldest change: the slice is as late as that."""
-        return min((change["committed_at"] for change in self.changes), default=None)
+        return min((told.committed_at for told in self.told.values()), default=None)
 
     def upheaval(self) -> str:
         """The relation of which no single rows are told; empty as a rule."""
-        return next((c["relation"] for c in self.changes if c["op"] in (TRUNCATED, REWRITTEN)), "")
+        return next((told.relation for told in self.told.values() if told.upheaval), "")
 
     def images(self, relation: str) -> sql.Composed:
         """Old and new rows of a relation, as what can stand after FROM."""
-        changes = self.relations[relation]
-        images = (image for change in changes for image in (change["old_image"], change["new_image"]))
-        texts = dict.fromkeys(image for image in images if image)  # old and new often say the same of what matters
-        rows = sql.Literal(f"[{','.join(texts)}]")
+        told = self.told[relation]
         table = sql.Identifier(*relation.split(".", 1))
         # With a limit, for the planner: it takes a function for 100 rows, and would read whole tables for them.
         text = "(SELECT * FROM jsonb_populate_recordset(NULL::{}, {}::jsonb) LIMIT {})"
-        return sql.SQL(text).format(table, rows, sql.Literal(len(texts)))
-
-    def lacks(self, relation: str, columns: Sequence[str]) -> bool:
-        """Whether some row was told without one of these columns: a large value that did not change, as a rule."""
-        changes = [change for change in self.relations[relation] if not change["whole"]]
-        texts = [image for change in changes for image in (change["old_image"], change["new_image"]) if image]
-        return any(not json.loads(text).keys() >= set(columns) for text in texts)
+        return sql.SQL(text).format(table, sql.Literal(told.images), sql.Literal(told.rows))
 
 
 @dataclass(frozen=True)
@@ -90,10 +74,12 @@ class Feed:
     def read(self, after_id: int, columns: Mapping[str, Sequence[str]], limit: int) -> Slice | None:
         """The next changes of these relations, with the columns that matter; None if the log no longer has them all."""
         try:
-            found = Slice(*log.read_slice(self.conn, self.source, after_id, list(columns), limit, columns))
+            told, last_id = log.read_slice(self.conn, self.source, after_id, limit, columns)
         except log.Behind:
             return None
-        return found if self.tip().log_start - 1 <= after_id else None
+        if self.tip().log_start - 1 > after_id:
+            return None
+        return Slice({one.relation: one for one in told}, last_id)
 
     def now(self) -> datetime:
         """By the meta-store's clock, as every time that is kept."""

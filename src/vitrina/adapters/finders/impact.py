@@ -69,7 +69,7 @@ class Impact:
         for occurrence in self._concerned(found):
             if occurrence.verdict == "everything":
                 return occurrence.reason
-            if found.lacks(occurrence.table, occurrence.columns):
+            if found.told[occurrence.table].lacks:
                 return f"{occurrence.table} was changed beside a large value that is not told"
         return ""
 
@@ -94,7 +94,7 @@ class Impact:
                 self._keep_expanded(occurrence, found, keys, conn)
 
     def _concerned(self, found: Slice) -> Iterator[Occurrence]:
-        return (occurrence for occurrence in self.view.occurrences if occurrence.table in found.relations)
+        return (occurrence for occurrence in self.view.occurrences if occurrence.table in found.told)
 
     def _is_partial(self, occurrence: Occurrence) -> bool:
         return set(occurrence.key) != set(self.work.mart.key)
@@ -110,7 +110,7 @@ class Impact:
         return sql.SQL("SELECT DISTINCT * FROM ({}) AS u").format(sql.SQL(" UNION ALL ").join(selects))
 
     def _query(self, occurrence: Occurrence, found: Slice) -> sql.Composed:
-        tables = [occurrence.table, *(name for name in occurrence.needs_images_of if name in found.relations)]
+        tables = [occurrence.table, *(name for name in occurrence.needs_images_of if name in found.told)]
         return occurrence.impact({table: found.images(table) for table in tables})
 
     def _cast(self, alias: str, names: Sequence[str]) -> sql.Composed:

@@ -30,6 +30,8 @@ SLICE = 10_000  # changes that are mapped to keys at once
 LINGER_SECONDS = 2.0  # how long a follower waits for more before it gives its slot back
 BURST_SECONDS = 600.0  # and how long it stays when there is always more
 PATIENCE_SECONDS = 1.0  # or when others wait for a slot
+MEND_SECONDS = 5.0  # for a capture to put right what is gone, once whoever held it has lost it
+COLUMNS_SECONDS = 30.0  # for a capture to see which columns are needed: it looks every second
 COMPARISONS = 10.0  # between two comparisons there is at least this many times the length of one, in seconds
 
 
@@ -72,6 +74,8 @@ class LiveMode(Mode):
     def _understand(self) -> None:
         self.impact = Impact.of(self.work, self.feed.capture(), self.feed.conn)
         self.touched = Touched(self.work, self.impact.reading)
+        if self.position:
+            self.position["columns"] = self.impact.columns
 
     def _why_compare(self) -> str:
         """Why the mart has to be compared in full before changes can be followed; empty when it has not."""
@@ -104,6 +108,7 @@ class LiveMode(Mode):
         compared."""
         self._check_capture()
         yield partial(self._say, "waiting for transactions that were open", {"why": why})
+        self._wait_for_columns()
         log.barrier(self.job.reader.conn, lambda _: self.job.check())
         self._move(self.feed.tip(), why)
         yield partial(self._say, "comparing in full", {"why": why})
@@ -111,12 +116,27 @@ class LiveMode(Mode):
         yield partial(self._say, "live", {"tables": list(self.impact.tables)})
 
     def _check_capture(self) -> None:
+        """What was installed and is gone, the capture puts right by itself, once it has noticed: that is waited for."""
+        deadline = time.monotonic() + self.connections.settings.lease_seconds + MEND_SECONDS
         with connect(self.connections.resolve_capture(self.job.plan.source), "going live") as conn:
-            uncovered = log.uncovered(conn, self.feed.capture(), self.impact.tables)
+            while True:
+                capture = self.feed.capture()
+                uncovered = log.uncovered(conn, capture, self.impact.tables)
+                if not uncovered or not uncovered.keys() <= set(capture.tables) or time.monotonic() > deadline:
+                    break
+                self.job.check()
+                time.sleep(0.1)
         if uncovered:
             said = "; ".join(f"{table}: {reason}" for table, reason in uncovered.items())
             remedy = f"vitrina capture install --source {self.job.plan.source} --tables {','.join(uncovered)}"
             raise ConfigError(f"not captured: {said}", remedy)
+
+    def _wait_for_columns(self) -> None:
+        """Until the capture has seen what this mart needs of changed rows; a row without it would mean to compare."""
+        deadline = time.monotonic() + COLUMNS_SECONDS
+        while not self.feed.tip().keeps(self.impact.columns) and time.monotonic() < deadline:
+            self.job.check()
+            time.sleep(0.05)
 
     def _compare(self) -> Iterator[Step]:
         """One comparison, as mode full; the log is followed from where it stood before."""
@@ -148,7 +168,7 @@ class LiveMode(Mode):
                     self.position["not_before"] = self.position["compare_after"]
                     break
                 yield from self._refresh(found, why) if why else self._apply(found, keys)
-                slices, applied, busy_at = slices + 1, applied + len(found.changes), time.monotonic()
+                slices, applied, busy_at = slices + 1, applied + found.changes, time.monotonic()
             elif found.last_id > self.position["id"]:
                 self.position["id"] = found.last_id
             if self._is_enough() or (not found.changes and not self._wait(tip, busy_at + LINGER_SECONDS)):
@@ -223,7 +243,7 @@ class LiveMode(Mode):
         self.shrinking.guard(counts.deleted, conn)
         self._note(found, found.last_id)
         reach("live slice")
-        fields = {"keys": count, "changes": len(found.changes)}
+        fields = {"keys": count, "changes": found.changes}
         return StepResult("applied", counts, self._checkpoint(), fields, is_batch=True, quiet=True)
 
     def _find_keys(self, found: Slice, conn: Connection) -> StepResult:
@@ -234,7 +254,7 @@ class LiveMode(Mode):
         self.found = self.keys.settle(conn)
         if not self.found:  # only parts of keys, which nothing carries
             self._finish(found, conn)
-        fields = {"keys": self.found, "changes": len(found.changes)}
+        fields = {"keys": self.found, "changes": found.changes}
         return StepResult("found what is touched", position=self._checkpoint(), fields=fields)
 
     def _converge_slice(self, found: Slice, start: int, end: int, conn: Connection) -> StepResult:
@@ -255,7 +275,8 @@ class LiveMode(Mode):
     def _move(self, tip: log.Tip, why: str) -> None:
         """To here, once it has been compared."""
         known = {"source": tip.source, "slot": tip.slot, "generation": tip.generation, "id": tip.last_id}
-        self.position = known | {"tables": list(self.impact.tables), "meaning": self.impact.meaning, "comparing": why}
+        known |= {"tables": list(self.impact.tables), "columns": self.impact.columns}
+        self.position = known | {"meaning": self.impact.meaning, "comparing": why}
 
     def _note(self, found: Slice, last_id: int) -> None:
         """The mart has everything up to here: this late."""

@@ -211,10 +211,13 @@ class MartSql:
         ).format(columns=COMMA.join(self._casts("t", only=self.mart.key)), scope=scope, gone=self._delete_gone(keys))
 
     def _delete_gone(self, keys: sql.Composable) -> sql.Composed:
-        text = """DELETE FROM {} AS m USING {} AS k
-                  WHERE {} AND NOT EXISTS (SELECT FROM src AS s WHERE {}) RETURNING 1"""
-        same = (same_key(self.mart.key, "m", "k"), same_key(self.mart.key, "s", "k"))
-        return sql.SQL(text).format(self.mart.identifier, keys, *same)
+        text = "DELETE FROM {} AS m USING {} AS k WHERE {} RETURNING 1"
+        return sql.SQL(text).format(self.mart.identifier, self._not_given(keys), same_key(self.mart.key, "m", "k"))
+
+    def _not_given(self, keys: sql.Composable) -> sql.Composed:
+        """Those of the keys that `src` does not have: few as a rule, so they are told before the mart is looked at."""
+        text = "(SELECT * FROM {} AS k WHERE NOT EXISTS (SELECT FROM src AS s WHERE {}) OFFSET 0)"
+        return sql.SQL(text).format(keys, same_key(self.mart.key, "s", "k"))
 
     def joined(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
         """The rows of a scope whose key is among `keys`, which are in the mart's types."""

@@ -74,6 +74,18 @@ SET last_id = %(last_id)s, recent = recent || %(recent)s, position = %(position)
 WHERE source = %(source)s AND owner = %(owner)s AND epoch = %(epoch)s
 RETURNING source, pg_notify('vitrina_changes', source)
 
+-- name: needs
+-- Of each live pipeline of the source, the columns that its impact depends on; NULL: it has not said yet.
+SELECT s.checkpoint -> 'live' -> 'columns' AS columns
+FROM etl.etl_pipelines p JOIN etl.etl_state s ON s.pipeline_id = p.id
+WHERE p.source = %(source)s AND p.mode = 'live'
+
+-- name: keep_images
+-- What is kept of changed rows from here on. Zero rows: the lease is lost.
+UPDATE etl.etl_captures SET images = %(images)s, updated_at = clock_timestamp()
+WHERE source = %(source)s AND owner = %(owner)s AND epoch = %(epoch)s
+RETURNING source
+
 -- name: renew
 -- The heartbeat, with what is known about the source. Zero rows: the lease is lost.
 UPDATE etl.etl_captures
@@ -176,7 +188,8 @@ WHERE c.source = %(source)s
 ORDER BY p.name
 
 -- name: tip
-SELECT source, kind, slot, generation, generation_reason, last_id, log_start, committed_at, caught_up_at, last_error
+SELECT source, kind, slot, generation, generation_reason, last_id, log_start, committed_at, caught_up_at, last_error,
+       images
 FROM etl.etl_captures WHERE source = %(source)s AND installed_at IS NOT NULL
 
 -- name: live_selects

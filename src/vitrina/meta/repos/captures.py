@@ -55,6 +55,7 @@ class Capture:
     failures: int
     retry_at: datetime | None
     last_error: str | None
+    images: dict[str, list[str]] | None  # the columns that the log keeps, by relation; None: all
     now: datetime  # by the meta-store's clock, when it was read
 
     @classmethod
@@ -157,6 +158,15 @@ class CaptureRepo:
     def fail(self, held: Capture, error: str) -> None:
         """Keep the error, and leave the source alone for a while."""
         fetch_one(self.conn, SQL["fail"], self.guard(held) | {"error": storable(error)})
+
+    def needs(self, source: str) -> list[dict[str, list[str]] | None]:
+        """What each live pipeline of a source needs of changed rows; None: it has not said."""
+        return [row["columns"] for row in fetch_all(self.conn, SQL["needs"], {"source": source})]
+
+    def keep_images(self, held: Capture, columns: Mapping[str, Sequence[str]] | None) -> None:
+        """Say what is kept of changed rows."""
+        images = None if columns is None else Jsonb({name: list(kept) for name, kept in columns.items()})
+        self._guarded("keep_images", held, {"images": images})
 
     def followers(self, source: str) -> list[DictRow]:
         """Live pipelines of a source, and how far each is behind; backlog None: it will compare in full."""
