@@ -21,7 +21,7 @@ COLUMNS = f"{STATIC}, modified"
 SELECT = f"SELECT f.id AS film_id, {', '.join(f'f.{c}' for c in COLUMNS.split(', ')[1:])} FROM content.film_work f"
 CHANGE = """
     UPDATE content.film_work SET rating = coalesce(rating, 0) + 0.1, modified = clock_timestamp()
-    WHERE get_byte(uuid_send(id), 15) * 256 + get_byte(uuid_send(id), 14) < 655
+    WHERE id IN (SELECT id FROM content.film_work WHERE uuid_hash_extended(id, {round}) % 80 = 0 LIMIT {films} / 100)
 """
 EMPTY = (
     f"CREATE TABLE analytics.by_hand AS {SELECT} LIMIT 0",
@@ -61,7 +61,7 @@ def measure(options: Options) -> Report:
         Followed.started(f"changed-{options.scale}", partial(_fill, films=films), ["content.film_work"]) as followed,
         followed.live(LIVE),
     ):
-        case = OnePercent(followed)
+        case = OnePercent(followed, films)
         found, skipped = peers.found(options, lambda python: [_dlt(python, followed)])
         ways: list[Way] = [
             case.floor(),
@@ -90,7 +90,9 @@ class OnePercent:
     """The last change, and the statements that one would write for it."""
 
     followed: Followed
+    films: int
     since: str = ""
+    rounds: int = 0  # others are changed in each
 
     def work(self) -> Work:
         """What is wanted."""
@@ -104,7 +106,8 @@ class OnePercent:
     def change(self) -> None:
         """Change films; when the live mart has them, and an incremental run would see them, it is the others' turn."""
         self.since = self.followed.value("SELECT clock_timestamp()::text")
-        self.followed.execute(CHANGE)
+        self.rounds += 1
+        self.followed.execute(CHANGE.format(films=self.films, round=self.rounds))
         self.followed.settle(LIVE, "content.film_work")
         self.followed.settle_horizon("content.film_work")
 

@@ -1,6 +1,6 @@
 """`make load`: 10,000 pipelines in the meta-store, 8 runner processes, 200 runs a minute, and people who look on.
 
-Before that, 200 pipelines that are overdue at once: who is claimed first, and what a claim takes when all slots compete.
+Before that, 200 pipelines that are overdue at once: who comes first, and what a claim takes when all slots compete.
 
 Each runner is a real one, with slots, heartbeat and LISTEN; runs are real, of small marts. `ARGS=--seconds=20` is
 shorter. The machine's load is written too: on a busy one the times tell little, and the buffers still tell all.
@@ -271,7 +271,7 @@ def _summary(times: Sequence[float]) -> dict[str, float]:
 def _show(measured: dict[str, Any], seconds: int) -> None:
     for count, costs in measured["tick"].items():
         print(f"a tick with {count}: {costs['ms']:.2f} ms, buffers {costs['buffers']}")
-    for name in ("runs", "claims", "claim_p50_ms", "overdue_claim_p50_ms", "overdue_claim_p99_ms", "waited_seconds_p99"):
+    for name in ("runs", "claim_p50_ms", "waited_seconds_p99", "overdue_claim_p50_ms", "overdue_claim_p99_ms"):
         print(f"{name:20} {measured[name]}")
     for name, target in TARGETS.items():
         met = "yes" if measured[name] <= target else "NO"

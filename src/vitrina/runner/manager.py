@@ -9,12 +9,12 @@ from psycopg import sql
 
 from vitrina.adapters.stage import SCHEMA
 from vitrina.domain.errors import ConfigError, DatabaseLost, RetryableError, VitrinaError
-from vitrina.domain.schedule import next_due
 from vitrina.meta.db import Connection, fetch_all, queries, translated
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.requests import RequestRepo
 from vitrina.meta.repos.retention import Ages, RetentionRepo
 from vitrina.runner.dispatcher import PipelineDispatcher
+from vitrina.runner.schedules import plan_due
 
 log = structlog.get_logger()
 RUNNERS = queries("runners")
@@ -29,17 +29,10 @@ class PipelineManager:
     max_crashes: int = 3
 
     def tick(self) -> None:
-        """Give every scheduled pipeline its next due time, by the database's clock; fail requests that kill runners."""
+        """Plan what is scheduled, wake what is live, fail requests that kill runners."""
         for request_id in RequestRepo(self.conn).bury(self.max_crashes):
             log.error("request given up", request=str(request_id))
-        pipelines = PipelineRepo(self.conn)
-        for row in pipelines.unplanned():
-            try:
-                due = next_due(row["schedule_interval"], row["now"], row["last_due_at"])
-            except ConfigError as error:
-                log.error("schedule ignored", pipeline=row["name"], error=str(error))
-                continue
-            pipelines.schedule(row["id"], row["schedule_interval"], due)
+        plan_due(PipelineRepo(self.conn))
         self.wake_live()
 
     def wake_live(self) -> bool:

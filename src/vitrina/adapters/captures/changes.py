@@ -15,7 +15,7 @@ Columns: TypeAlias = Mapping[str, Sequence[str]]
 """By relation."""
 
 TRUNCATED, REWRITTEN = "T", "R"
-CHUNK_ROWS = 10_000
+CHUNK_ROWS = 20_000
 CHUNK_BYTES = 8_000_000
 
 

@@ -164,15 +164,15 @@ def barrier(
 
 def _cut(conn: Connection, between: sql.Composed, relations: Sequence[str], limit: int) -> int | None:
     """The id where so many changes end, or the last transaction before that does; None if they are fewer."""
-    text = "SELECT id, xid, lsn FROM {} AND relation = ANY ({}) ORDER BY id"
-    slice_ = sql.SQL(text).format(between, sql.Literal(list(relations)))
+    text = "SELECT id, xid, lsn FROM {} AND relation = ANY ({})"
+    changes = sql.SQL(text).format(between, sql.Literal(list(relations)))
     query = sql.SQL(
         """
-        WITH slice AS ({} LIMIT {}), beyond AS (SELECT * FROM slice ORDER BY id OFFSET {})
+        WITH beyond AS MATERIALIZED ({changes} ORDER BY id LIMIT 1 OFFSET {limit})
         SELECT coalesce(max(s.id) FILTER (WHERE (s.xid, s.lsn) IS DISTINCT FROM (b.xid, b.lsn)), max(s.id)) AS id
-        FROM slice s JOIN beyond b ON s.id < b.id
+        FROM beyond b, LATERAL ({changes} AND id < b.id) AS s
         """
-    ).format(slice_, sql.Literal(limit + 1), sql.Literal(limit))
+    ).format(changes=changes, limit=sql.Literal(limit))
     row = conn.execute(query).fetchone()
     assert row is not None
     id_: int | None = row["id"]
