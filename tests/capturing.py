@@ -42,7 +42,7 @@ ALTER TABLE content.parts_1 REPLICA IDENTITY FULL;
 ALTER TABLE content.parts_2 REPLICA IDENTITY FULL;
 CREATE TABLE content.marks (mark text PRIMARY KEY);
 """
-EAGER = Pace(look=0.2, quiet=0)
+EAGER = Pace(renew=0.2, look=0.2, narrow=0.2, quiet=0)
 TABLES = ("content.items", "content.keyed", "content.parts", "content.marks")
 KEYS = {"content.keyed": ("id",), "content.marks": ("mark",)}
 LOGGED = """

@@ -43,14 +43,13 @@ class Living:
 
     def catch_up(self) -> None:
         """Until everything committed so far is in the log."""
-        mark = uuid4().hex
-        self.captured.conn.execute(f"INSERT INTO {MARKS} VALUES (%s)".encode(), [mark])
+        insert = f"INSERT INTO {MARKS} VALUES (%s) RETURNING pg_current_xact_id()::text::bigint AS xid"
+        [mark] = self.captured.conn.execute(insert.encode(), [uuid4().hex]).fetchall()
 
         def seen() -> bool:
             source = self.captured.source
             tip = log.tip(self.lab.db, source)
-            rows = logged(self.lab.db, source, tip.log_start - 1, [MARKS])
-            return any(mark in row["new_image"] for row in rows)
+            return any(row["xid"] == mark["xid"] for row in logged(self.lab.db, source, tip.log_start - 1, [MARKS]))
 
         wait_for(seen, 30)
 

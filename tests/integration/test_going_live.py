@@ -266,6 +266,17 @@ def test_segments_dropped_while_they_are_read_are_noticed(wal: Living, monkeypat
     wal.assert_equal(pipeline)
 
 
+def test_a_slot_that_is_gone_is_waited_for_until_the_capture_has_made_another(wal: Living) -> None:
+    lab, pipeline = wal.lab, wal.add(CARD)
+    wal.captured.stop()
+    lab.sql("SELECT pg_drop_replication_slot(%s)", wal.captured.capture.slot)
+    with running(lab, pipeline):
+        wait_for(lambda: lab.status(pipeline) == "RUNNING")
+        wal.captured.start()
+    assert lab.last_run(pipeline)["status"] == "SUCCESS"
+    wal.assert_equal(pipeline)
+
+
 def test_a_table_not_captured_for_a_while_fails_with_the_remedy_and_then_catches_up(wal: Living) -> None:
     lab, pipeline = wal.lab, wal.add(AGGREGATE)
     wal.follow(pipeline)

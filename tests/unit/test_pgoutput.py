@@ -17,7 +17,10 @@ FIRST = {"id": "1", "title": 'a"\\b\nё', "doc": {"x": [1, 2.5]}, "raw": '{"y": 
 @pytest.fixture(scope="module")
 def decoded() -> dict[str, list[Row]]:
     """Rows by step, in one stream."""
-    decoder = Decoder()
+    return decode_all(Decoder())
+
+
+def decode_all(decoder: Decoder) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = {}
     for name, messages in MESSAGES.items():
         events = [decoder.decode(message) for message in messages]
@@ -30,6 +33,26 @@ def decoded() -> dict[str, list[Row]]:
 
 def shown(rows: list[Row]) -> list[tuple[str, str, object, object]]:
     return [(r.relation, r.op, r.old and json.loads(r.old), r.new and json.loads(r.new)) for r in rows]
+
+
+@pytest.mark.parametrize("wanted", [[], ["id"], ["title", "ok"], ["doc", "raw", "body"], ["id", "k", "absent"]])
+@pytest.mark.parametrize("later", [False, True])
+def test_images_have_the_wanted_columns_alone(decoded: dict[str, list[Row]], wanted: list[str], later: bool) -> None:
+    relations = {row.relation for rows in decoded.values() for row in rows}
+    decoder = Decoder(wanted=None if later else dict.fromkeys(relations, wanted))
+    if later:
+        decode_all(decoder)  # the relations are known by then
+        decoder.want(dict.fromkeys(relations, wanted))
+    found = decode_all(decoder)
+    for step in decoded:
+        whole = [row for row in shown(decoded[step]) if row[1] != "R"]
+        assert [row for row in shown(found[step]) if row[1] != "R"] == [
+            (relation, op, *(cut(image, wanted) for image in (old, new))) for relation, op, old, new in whole
+        ]
+
+
+def cut(image: object, wanted: list[str]) -> object:
+    return {name: value for name, value in image.items() if name in wanted} if isinstance(image, dict) else image
 
 
 def test_every_step_was_recorded() -> None:
