@@ -271,6 +271,23 @@ def test_a_transaction_larger_than_a_slice_is_cut(store: Lab) -> None:
     assert read(store, after=6, limit=3) == ([7, 8], 8)
 
 
+@pytest.mark.usefixtures("small")
+def test_a_slice_of_a_long_log_ends_within_its_window_and_where_a_transaction_does(
+    store: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "WINDOW", 10)
+    with claimed(store) as (_, log_writer):
+        for n in range(8):
+            log_writer.append(Chunk([change(n, "content.a"), *[change(n, "content.b")] * 3], "0/20"))
+        log_writer.append(Chunk([change(9, "content.b")] * 14, "0/20"))
+    only = ("content.a",)
+    assert read(store, limit=5, relations=only) == ([1, 5], 8)
+    assert read(store, after=8, limit=1, relations=only) == ([9], 12)
+    assert read(store, after=28, limit=5, relations=only) == ([29], 32)
+    assert read(store, after=32, limit=5, relations=only) == ([], 42)
+    assert read(store, after=42, limit=5, relations=only) == ([], 46)
+
+
 def test_a_slice_passes_over_other_relations(store: Lab) -> None:
     with claimed(store) as (_, log_writer):
         log_writer.append(Chunk([change(1), change(1, "content.b"), change(1, "content.b")], "0/20"))

@@ -3,8 +3,9 @@
 A follower keeps `{"source", "generation", "id"}` in its checkpoint. Another generation, or an id below `log_start - 1`,
 means that changes may be missing: take `tip`, wait at the `barrier`, compare in full, and go on from that tip.
 
-A change has old_image and new_image, JSON objects of every column's text form (NULL as null; json and jsonb embedded);
-`jsonb_populate_recordset(NULL::content.genre, images)` gives the rows back. By op:
+A change has old_image and new_image, JSON objects of the columns' text form (NULL as null; json and jsonb embedded);
+`jsonb_populate_recordset(NULL::content.genre, images)` gives the rows back. All columns means all that the capture
+keeps, see `images`. By op:
 
 I   new_image: all columns
 U   new_image: all columns, but for an unchanged TOAST value whose old one is not known: then the column is missing,
@@ -24,7 +25,7 @@ from typing import Any
 from psycopg import errors, sql
 
 from vitrina.adapters.captures import installation
-from vitrina.adapters.captures.changes import Columns
+from vitrina.adapters.captures.changes import REWRITTEN, TRUNCATED, Columns
 from vitrina.adapters.captures.images import suffices
 from vitrina.adapters.captures.writer import SCHEMA
 from vitrina.domain.errors import ConfigError, RetryableError
@@ -34,6 +35,7 @@ from vitrina.meta.repos.captures import Capture
 SQL = queries("captures")
 SOURCE = queries("capture_source")
 CHANNEL = "vitrina_changes"
+WINDOW = 100_000
 MOST_COLUMNS = 40  # that an image is cut down to: a function takes 100 arguments
 
 
@@ -93,24 +95,25 @@ def read_slice(conn: Connection, source: str, after_id: int, limit: int, columns
     """What the changes after an id tell of these relations, and the id up to which they have been read.
 
     At most `limit` changes, ending where a transaction does unless one alone is larger. Of each relation, the columns
-    that are wanted. Behind if changes after that id are gone.
+    that are wanted. No further than `WINDOW` ids at a time: however far behind, it takes about as long. Behind if
+    changes after that id are gone.
     """
     end = tip(conn, source)
+    last_id = min(end.last_id, after_id + WINDOW)
     if after_id < end.log_start - 1:
         raise _behind(source, after_id)
     segments = fetch_all(conn, SQL["segments_after"], {"source": source, "after_id": after_id})
     if not segments or not columns:
-        return [], end.last_id
+        return [], last_id
     rows = sql.SQL(" UNION ALL ").join(
         sql.SQL("SELECT * FROM {}").format(sql.Identifier(SCHEMA, segment["name"])) for segment in segments
     )
-    between = sql.SQL("({}) AS s WHERE id > {} AND id <= ").format(rows, sql.Literal(after_id))
     try:
         with translated(), conn.transaction():
-            last_id = end.last_id
             if end.last_id - after_id > limit:
-                last_id = _cut(conn, between + sql.Literal(end.last_id), list(columns), limit) or end.last_id
-            told = [_tell(between + sql.Literal(last_id), *wanted) for wanted in columns.items()]
+                last_id = _cut(conn, rows, after_id, last_id, list(columns), limit)
+            between = sql.SQL("({}) AS s WHERE id > {} AND id <= {}").format(rows, after_id, last_id)
+            told = [_tell(between, *wanted) for wanted in columns.items()]
             return [Told(**row) for row in conn.execute(sql.SQL(" UNION ALL ").join(told))], last_id
     except ConfigError as error:
         if isinstance(error.__cause__, errors.UndefinedTable):  # dropped since it was listed
@@ -162,21 +165,31 @@ def barrier(
         time.sleep(pause)
 
 
-def _cut(conn: Connection, between: sql.Composed, relations: Sequence[str], limit: int) -> int | None:
-    """The id where so many changes end, or the last transaction before that does; None if they are fewer."""
-    text = "SELECT id, xid, lsn FROM {} AND relation = ANY ({})"
-    changes = sql.SQL(text).format(between, sql.Literal(list(relations)))
+def _cut(
+    conn: Connection, rows: sql.Composed, after_id: int, last_id: int, relations: Sequence[str], limit: int
+) -> int:
+    """Where to end: before what is too much, and where the last transaction before that does, unless there is none."""
     query = sql.SQL(
         """
-        WITH beyond AS MATERIALIZED ({changes} ORDER BY id LIMIT 1 OFFSET {limit})
-        SELECT coalesce(max(s.id) FILTER (WHERE (s.xid, s.lsn) IS DISTINCT FROM (b.xid, b.lsn)), max(s.id)) AS id
-        FROM beyond b, LATERAL ({changes} AND id < b.id) AS s
+        WITH rows AS NOT MATERIALIZED (SELECT id, xid, lsn, relation FROM ({rows}) AS s WHERE id > {after}),
+        beyond AS MATERIALIZED (
+            (SELECT id, xid, lsn FROM rows WHERE id <= {last} AND relation = ANY ({relations})
+             ORDER BY id LIMIT 1 OFFSET {limit})
+            UNION ALL (SELECT id, xid, lsn FROM rows WHERE id = {last} + 1)
+            ORDER BY id LIMIT 1
+        )
+        SELECT coalesce(max(r.id) FILTER (WHERE (r.xid, r.lsn) IS DISTINCT FROM (b.xid, b.lsn)), max(r.id)) AS id
+        FROM beyond b JOIN rows r ON r.id < b.id
         """
-    ).format(changes=changes, limit=sql.Literal(limit))
+    ).format(
+        rows=rows,
+        after=sql.Literal(after_id),
+        last=sql.Literal(last_id),
+        relations=sql.Literal(list(relations)),
+        limit=sql.Literal(limit),
+    )
     row = conn.execute(query).fetchone()
-    assert row is not None
-    id_: int | None = row["id"]
-    return id_
+    return int(row["id"]) if row and row["id"] else last_id
 
 
 def _tell(between: sql.Composed, relation: str, columns: Sequence[str]) -> sql.Composed:
@@ -184,7 +197,8 @@ def _tell(between: sql.Composed, relation: str, columns: Sequence[str]) -> sql.C
     return sql.SQL(
         """
         SELECT {relation} AS relation, count(*) AS changes, min(committed_at) AS committed_at,
-               bool_or(op IN ('T', 'R')) AS upheaval, NOT bool_and(whole) AS lacks, count(old) + count(new) AS rows,
+               bool_or(op = ANY ({upheavals})) AS upheaval, NOT bool_and(whole) AS lacks,
+               count(old) + count(new) AS rows,
                '[' || string_agg(nullif(concat_ws(',', old, new), ''), ',') || ']' AS images
         FROM (SELECT committed_at, op, {whole} AS whole, {new}::text AS new,
                      CASE WHEN {old} IS DISTINCT FROM {new} THEN {old}::text END AS old
@@ -193,6 +207,7 @@ def _tell(between: sql.Composed, relation: str, columns: Sequence[str]) -> sql.C
         """
     ).format(
         relation=sql.Literal(relation),
+        upheavals=sql.Literal([TRUNCATED, REWRITTEN]),
         whole=_whole(columns),
         old=_image("old_image", columns),
         new=_image("new_image", columns),

@@ -171,7 +171,8 @@ class LiveMode(Mode):
                 slices, applied, busy_at = slices + 1, applied + found.changes, time.monotonic()
             elif found.last_id > self.position["id"]:
                 self.position["id"] = found.last_id
-            if self._is_enough() or (not found.changes and not self._wait(tip, busy_at + LINGER_SECONDS)):
+            is_end = not found.changes and found.last_id >= tip.last_id
+            if self._is_enough() or (is_end and not self._wait(tip, busy_at + LINGER_SECONDS)):
                 break
         fields = {"changes": applied, "slices": slices, "lag_ms": self.position.get("lag_ms")}
         yield partial(self._leave, {name: value for name, value in fields.items() if value is not None})
