@@ -3,14 +3,15 @@ SELECT pg_is_in_recovery() AS standby, current_setting('track_activities')::bool
        pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all
 
 -- name: oldest
--- Every open transaction counts, also idle ones that have written nothing yet; only Vitrina's reader, which cannot
--- write at all, does not.
+-- Every open transaction counts, also idle ones that have written nothing yet; only those that write no rows at all do
+-- not: Vitrina's reader, and autovacuum, which can be at one table for hours.
 WITH open AS (
     SELECT a.pid, a.usename, a.application_name, a.client_addr::text, a.state, a.xact_start,
            a.backend_xid IS NOT NULL AS wrote, left(a.query, 80) AS query,
            a.query = '<insufficient privilege>' AS hidden, a.state = 'disabled' AS untracked
     FROM pg_stat_activity a
     WHERE a.datname = current_database() AND a.pid <> pg_backend_pid() AND a.usename IS DISTINCT FROM 'vitrina_reader'
+      AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
 )
 SELECT clock_timestamp() AS now, least(statement_timestamp(), min(xact_start)) AS at,
        coalesce(bool_or(hidden), false) AS blind, min(usename) FILTER (WHERE untracked) AS untracked,
