@@ -60,7 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What uses the shared Elasticsearch is marked so, for `-m elasticsearch`."""
+    """What uses the shared Elasticsearch is marked so, for `-m elasticsearch`. The longest test begins first."""
+    items.sort(key=lambda item: "tests/docs/test_pages.py" not in item.nodeid)
     for item in items:
         if "elastic" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.elasticsearch)

@@ -43,6 +43,7 @@ def test_wrong_usage_is_exit_code_2(cli: Cli, arguments: list[str]) -> None:
     cli(*arguments, expect=2)
 
 
+@pytest.mark.long
 def test_up_and_down_twice(stack: Cli, home: Path) -> None:
     port = free_port()
     said = stack("up", "--runners", "2", "--port", port)
@@ -124,6 +125,7 @@ def test_once_waits_for_another_runner_that_has_the_pipeline(cli: Cli, lab: Lab,
         assert f"mart: {end}" in once.result()
 
 
+@pytest.mark.long
 def test_up_names_the_port_that_it_has_and_serve_the_one_that_is_taken(stack: Cli) -> None:
     port = free_port()
     stack("up", "--runners", "0", "--port", port)

@@ -286,6 +286,7 @@ def _tabs(desk: Desk, count: int) -> Iterator[Page]:
         yield desk.open("/?q=films")
 
 
+@pytest.mark.long
 def test_eight_tabs_stay_alive_at_once(filled: Api, desk: Desk) -> None:
     """A browser has six connections to a server: streams must leave some for the rest."""
     desk.sign_in()

@@ -74,6 +74,7 @@ def composed(folder: Path, variables: dict[str, str], demo_indexes: str) -> Iter
     made.kill()
 
 
+@pytest.mark.long
 def test_the_services_run_as_processes_to_filled_marts(
     composed: Composed, variables: dict[str, str], demo_indexes: str
 ) -> None:

@@ -93,6 +93,7 @@ def test_second_runner_cannot_claim_a_running_pipeline(lab: Lab) -> None:
     assert leases(lab).expired() == []
 
 
+@pytest.mark.long
 @pytest.mark.scenario(5)
 def test_eight_runners_and_a_thousand_claims_of_one_pipeline_never_hold_one_epoch_twice(lab: Lab) -> None:
     mart(lab)

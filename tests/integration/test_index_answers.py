@@ -147,6 +147,7 @@ def test_a_full_disk_is_waited_for_only_so_long(search: Search, proxy: Proxy) ->
     went(search, pipeline)
 
 
+@pytest.mark.long
 def test_an_index_that_is_really_blocked_fails_and_goes_on_when_it_is_not(search: Search, proxy: Proxy) -> None:
     pipeline = search.add()
     went(search, pipeline)
@@ -202,6 +203,7 @@ def test_a_server_that_goes_down_in_the_middle_and_comes_back(
     assert_equal(search, pipeline)
 
 
+@pytest.mark.long
 def test_every_request_may_fail_now_and_then(search: Search, proxy: Proxy) -> None:
     """Aliases, settings, counts and the rest: whichever fails, the run tries again and ends equal."""
     search.lab.configure(es_grace_seconds=0)

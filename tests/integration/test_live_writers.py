@@ -118,6 +118,7 @@ def follow_writers(live: Living, marts: Sequence[Pipeline], rounds: int) -> Iter
         yield f"seed {SEED}, round {round_}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["wal", "trigger"])
 def test_marts_of_many_shapes_end_equal_after_every_follow(lab: Lab, kind: str) -> None:
     with cinema(lab, kind) as live:

@@ -17,12 +17,14 @@ from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, Retryabl
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.leases import Claim, LeaseRepo, storable
+from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.metrics.events import Meter
 from vitrina.runner.control import Interrupted, RunControl
 from vitrina.runner.executor import PipelineExecutor
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.runlog import RunLog
+from vitrina.runner.schedules import plan_due
 from vitrina.tracing import span
 
 MAX_ATTEMPTS = 3
@@ -55,6 +57,10 @@ class PipelineDispatcher:
     def claim(self, leases: LeaseRepo, only: UUID | None) -> Claim | None:
         """What a lost runner left behind, which has waited longest; then what was asked for or is due."""
         return self._take_over(leases, only) or leases.claim(only)
+
+    def plan(self) -> None:
+        """When what is scheduled is due next."""
+        plan_due(PipelineRepo(self._leases().conn))
 
     def close(self) -> None:
         """End the session."""

@@ -22,7 +22,6 @@ from vitrina.meta.repos.state import StateRepo
 from vitrina.runner.control import Interrupted, PauseRequested, RunControl, RunnerStopping
 from vitrina.runner.ledger import Ledger
 from vitrina.runner.runlog import RunLog
-from vitrina.runner.schedules import plan_due
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,7 @@ class PipelineExecutor:
             return RunStatus.PAUSED
         reach("before end")
         self.leases.succeed(claim, is_burst=is_burst)
-        pipelines = PipelineRepo(self.leases.conn)
-        plan_due(pipelines)  # nobody is woken to do it
-        pipelines.wake_live()  # for a change that came while it was leaving
+        PipelineRepo(self.leases.conn).wake_live()  # for a change that came while it was leaving
         log.show("info", "succeeded", {f"rows_{name}": value for name, value in vars(ledger.total).items()})
         return RunStatus.SUCCESS
 

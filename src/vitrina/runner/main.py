@@ -180,8 +180,13 @@ class Runner:
     def _slot(self, wake: Event) -> None:
         dispatcher = self._dispatcher()
         dispatcher.claimed = self._bell.ring
-        self._whenever(self._bell, wake, lambda: work_off(dispatcher, self.stopping))
+        self._whenever(self._bell, wake, lambda: self._work_off(dispatcher))
         dispatcher.close()
+
+    def _work_off(self, dispatcher: PipelineDispatcher) -> None:
+        """What is due; then it is planned anew, here, so that nobody has to be woken for it."""
+        if work_off(dispatcher, self.stopping):
+            dispatcher.plan()
 
     def _lane(self, bell: Bell, kinds: Sequence[str]) -> None:
         desk = self._desk(kinds)
