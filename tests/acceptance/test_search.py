@@ -35,6 +35,7 @@ def named(stack: Cli, demo_indexes: str) -> Cli:
     return stack
 
 
+@pytest.mark.long
 def test_the_demo_fills_two_indexes_searches_one_and_rewrites_nothing(named: Cli, elastic: str) -> None:
     first = named(*SMALL)
     assert "Elasticsearch 8.19.0, as configured" in first or "Elasticsearch 9." in first

@@ -63,7 +63,8 @@ def _violations(page: Page, only: list[str] | None = None) -> list[str]:
     return [f"{v['id']}: {node['html'][:160]}" for v in found["violations"] for node in v["nodes"]]
 
 
-@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_page_is_open_to_all_light_and_fits_a_phone(filled: Api, browser: Browser, theme: Any) -> None:
     with browser.new_context(color_scheme=theme) as context:
         desk = Desk(filled, context)

@@ -109,7 +109,7 @@ def test_every_answer_is_as_documented(
 
     @seed(20)
     @settings(
-        max_examples=25,
+        max_examples=10,
         database=None,
         deadline=None,
         phases=[Phase.explicit, Phase.generate],

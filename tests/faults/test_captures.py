@@ -87,6 +87,7 @@ def assert_nothing_lost_or_twice(captured: Captured) -> None:
     assert captured.capture.generation == 1
 
 
+@pytest.mark.long
 @KINDS
 def test_killed_at_every_point_and_the_server_crashed(server: EmbeddedPostgres, kind: str) -> None:
     with capturing_on(server, kind) as captured:

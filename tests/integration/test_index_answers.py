@@ -136,6 +136,7 @@ def test_one_document_that_is_too_large_is_named(search: Search, proxy: Proxy) -
     assert "bytes is too large for Elasticsearch — make it smaller, or raise http.max_content_length there" in error
 
 
+@pytest.mark.long
 @pytest.mark.scenario(40)
 def test_a_full_disk_is_waited_for_only_so_long(search: Search, proxy: Proxy) -> None:
     proxy.rule = lambda proxy, request: (403, BLOCK) if request.is_bulk else None

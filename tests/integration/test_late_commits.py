@@ -302,6 +302,7 @@ def test_a_horizon_that_overlooks_some_transactions_loses_rows(
         assert trials.lost() > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["early", "rounded"])
 def test_without_a_margin_stamps_that_run_early_are_lost(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_trials(name, monkeypatch, margin=0) as trials:

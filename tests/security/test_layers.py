@@ -23,6 +23,7 @@ def lab() -> Iterator[Lab]:
         yield lab
 
 
+@pytest.mark.long
 def test_the_page_tells_what_each_layer_stops_alone(lab: Lab) -> None:
     if lab.db.info.server_version // 10_000 != TOLD_OF:
         pytest.skip(f"the page tells of Postgres {TOLD_OF}")
