@@ -43,20 +43,22 @@ class Images:
         self._held = held
         self._tap = tap
         self._patience = patience
+        self._is_able = True  # the tap can leave columns out
         self._kept: Columns | None = held.images
         self._wish: Columns | None = held.images
         self._wished = time.monotonic()
 
     def start(self) -> None:
         """As a predecessor left it; all columns, if the tap can leave none out."""
-        if not self._tap.want(self._kept):
-            self._patience = float("inf")
-            if self._kept is not None:
-                self._keep(None)
+        self._is_able = self._tap.want(self._kept)
+        if not self._is_able and self._kept is not None:
+            self._keep(None)
 
     def look(self, *, at_rest: bool) -> None:
         """More as soon as it is needed; less when that has been enough for a while. `at_rest`: nothing is decoded and
         not stored."""
+        if not self._is_able:
+            return
         wish = self._wanted()
         if wish != self._wish:
             self._wish, self._wished = wish, time.monotonic()

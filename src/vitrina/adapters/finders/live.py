@@ -6,7 +6,7 @@ what the change did to the mart.
 """
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -117,15 +117,16 @@ class LiveMode(Mode):
 
     def _check_capture(self) -> None:
         """What was installed and is gone, the capture puts right by itself, once it has noticed: that is waited for."""
-        deadline = time.monotonic() + self.connections.settings.lease_seconds + MEND_SECONDS
+        uncovered: dict[str, str] = {}
+
+        def is_settled() -> bool:
+            nonlocal uncovered
+            capture = self.feed.capture()
+            uncovered = log.uncovered(conn, capture, self.impact.tables)
+            return not uncovered or not uncovered.keys() <= set(capture.tables)
+
         with connect(self.connections.resolve_capture(self.job.plan.source), "going live") as conn:
-            while True:
-                capture = self.feed.capture()
-                uncovered = log.uncovered(conn, capture, self.impact.tables)
-                if not uncovered or not uncovered.keys() <= set(capture.tables) or time.monotonic() > deadline:
-                    break
-                self.job.check()
-                time.sleep(0.1)
+            self._wait_until(is_settled, self.connections.settings.lease_seconds + MEND_SECONDS)
         if uncovered:
             said = "; ".join(f"{table}: {reason}" for table, reason in uncovered.items())
             remedy = f"vitrina capture install --source {self.job.plan.source} --tables {','.join(uncovered)}"
@@ -133,8 +134,12 @@ class LiveMode(Mode):
 
     def _wait_for_columns(self) -> None:
         """Until the capture has seen what this mart needs of changed rows; a row without it would mean to compare."""
-        deadline = time.monotonic() + COLUMNS_SECONDS
-        while not self.feed.tip().keeps(self.impact.columns) and time.monotonic() < deadline:
+        self._wait_until(lambda: self.feed.tip().keeps(self.impact.columns), COLUMNS_SECONDS)
+
+    def _wait_until(self, is_so: Callable[[], bool], seconds: float) -> None:
+        """Until it is so or the time is up; a pause or the end of the runner cuts it short."""
+        deadline = time.monotonic() + seconds
+        while not is_so() and time.monotonic() < deadline:
             self.job.check()
             time.sleep(0.05)
 
