@@ -33,7 +33,7 @@ demo: $(READY)  ## the cinema's tables to its marts, on an embedded Postgres
 test: $(READY)  ## all tests, on a real Postgres (ARGS="-k name" to choose)
 	@$(BIN)/python -m pytest -n 3 -m "not long" $(ARGS)
 
-test-long: $(READY)  ## the few tests that take minutes each
+test-long: $(READY)  ## the tests that take ten seconds or more each
 	@$(BIN)/python -m pytest -m long $(ARGS)
 
 test-pg15: $(READY)  ## the same tests, on Debian's Postgres 15
