@@ -80,18 +80,23 @@ class BulkSender:
         answered = answer.body.get("taken", len(results)) if isinstance(answer.body, dict) else 0
         if answered != shipment.count:
             return shipment, f"an answer for {answered:,} of {shipment.count:,} documents"
-        failed = [(n, result) for n, result in enumerate(results) if _has_failed(result)]
-        count_items(self.target, "taken", shipment.count - len(failed))
-        if not failed:
+        if not any(map(_has_failed, results)):
+            count_items(self.target, "taken", shipment.count)
             return Shipment(b"", 0), ""
-        again = [n for n, result in failed if _is_curable(result)]
+        return self._failed_of(shipment, results)
+
+    def _failed_of(self, shipment: Shipment, results: list[dict[str, object]]) -> tuple[Shipment, str]:
+        """Answers come in the order of the items, so they need not name them."""
+        pairs = zip(split(shipment.body), results, strict=True)
+        failed = [(item, result) for item, result in pairs if _has_failed(result)]
+        again = [(item, result) for item, result in failed if _is_curable(result)]
+        count_items(self.target, "taken", shipment.count - len(failed))
         count_items(self.target, "retried", len(again))
         if len(again) < len(failed):
             _refuse_ids(shipment)
-        self._judge([result for _, result in failed if not _is_curable(result)])
-        items = split(shipment.body) if again else []
-        why = _reason(results[again[0]]) if again else ""
-        return Shipment(b"".join(items[n] for n in again), len(again)), why
+        self._judge([(_id(item), result) for item, result in failed if not _is_curable(result)])
+        why = _reason(again[0][1]) if again else ""
+        return Shipment(b"".join(item for item, _ in again), len(again)), why
 
     def _refused(self, shipment: Shipment, answer: Answer) -> tuple[Shipment, str]:
         if answer.status in BUSY or BLOCKED in answer.reason:
@@ -103,18 +108,18 @@ class BulkSender:
         _refuse_ids(shipment)
         raise FatalError(f"Elasticsearch refused a bulk request: {answer.reason}")
 
-    def _judge(self, failed: list[dict[str, object]]) -> None:
+    def _judge(self, failed: list[tuple[str, dict[str, object]]]) -> None:
         """What no second try can cure: an alias that is gone, a version above ours, a document that does not fit."""
-        if any(_kind(result) in GONE for result in failed):
+        if any(_kind(result) in GONE for _, result in failed):
             raise Intruder(f"the write alias {self.alias} is gone")
-        conflicts = [str(result["_id"]) for result in failed if result["status"] == 409]
+        conflicts = [id_ for id_, result in failed if result["status"] == 409]
         count_items(self.target, "conflict", len(conflicts))
         count_items(self.target, "refused", len(failed) - len(conflicts))
         if conflicts:
             self._judge_versions(conflicts)
-        poison = [result for result in failed if result["status"] != 409]
+        poison = [(id_, result) for id_, result in failed if result["status"] != 409]
         if poison:
-            named = "; ".join(f"{result['_id']}: {_reason(result)}" for result in poison[:3])
+            named = "; ".join(f"{id_}: {_reason(result)}" for id_, result in poison[:3])
             more = f" (and {len(poison) - 3:,} more)" if len(poison) > 3 else ""
             raise FatalError(
                 f"Elasticsearch refused {len(poison):,} document(s): {named}{more}",

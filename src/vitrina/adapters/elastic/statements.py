@@ -151,10 +151,17 @@ class ShadowSql(MartSql):
         return COMMA.join([*values, sql.Literal(self.version())])
 
     def _indexed(self, alias: str) -> sql.Composed:
-        """The lines that index documents, as bytes."""
-        text = """convert_to(string_agg('{{"index":{{"_id":' || to_json({}) || {} || {} || E'\\n', ''), 'UTF8')"""
-        document = column_of(alias, DOCUMENT)
-        return sql.SQL(text).format(self.shape.id_of(alias), sql.Literal(self.tail), document)
+        """The lines that index documents, as bytes: what begins a document is what parts it from the one before."""
+        text = """
+            convert_to({begin} || string_agg(to_json({id}) || {tail} || {document}, {between}) || E'\\n', 'UTF8')"""
+        begin = '{"index":{"_id":'
+        return sql.SQL(text).format(
+            begin=sql.Literal(begin),
+            id=self.shape.id_of(alias),
+            tail=sql.Literal(self.tail),
+            document=column_of(alias, DOCUMENT),
+            between=sql.Literal(f"\n{begin}"),
+        )
 
     def _deleted(self) -> sql.Composed:
         """How many were marked, and the lines that delete them."""
