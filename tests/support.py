@@ -38,6 +38,7 @@ BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' 
 QUICK: dict[str, Any] = {
     "lease_seconds": 5,
     "poll_seconds": 0.25,
+    "linger_seconds": 2,
     "horizon_margin_seconds": 0,
     "backoff_seconds": (0.05, 0.05, 0.05),
     "_env_file": None,

@@ -64,6 +64,7 @@ class Settings(BaseSettings):
     slots: int = Field(default=4, ge=1, le=64)
     poll_seconds: float = Field(default=2.0, gt=0)
     lease_seconds: float = Field(default=30.0, ge=1)
+    linger_seconds: float = Field(default=30.0, ge=0)
     backoff_seconds: tuple[float, ...] = (1, 2, 4)
     max_crashes: int = Field(default=3, ge=1)
     horizon_margin_seconds: float = Field(default=1.0, ge=0)

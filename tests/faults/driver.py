@@ -123,6 +123,7 @@ def runner_environment(lab: Lab) -> dict[str, str]:
         "VITRINA_READER_URL": lab.connections.reader,
         "VITRINA_LEASE_SECONDS": str(LEASE),
         "VITRINA_POLL_SECONDS": "0.1",
+        "VITRINA_LINGER_SECONDS": "0.1",
         "VITRINA_BACKOFF_SECONDS": "[0.2, 0.2, 0.2]",
         "VITRINA_HORIZON_MARGIN_SECONDS": "0",
         "VITRINA_LOG_FORMAT": "json",

@@ -29,7 +29,6 @@ from tests.support import Lab, beside, make_connections, make_templates, wait_fo
 from tests.wire import Wire, through, to_postgres, wired
 from vitrina import failpoints, transform
 from vitrina.adapters.connections import Connections
-from vitrina.adapters.finders import live
 from vitrina.domain.pipeline import Pipeline
 from vitrina.elastic import EmbeddedElasticsearch
 from vitrina.embedded import EmbeddedPostgres
@@ -39,6 +38,7 @@ from vitrina.runner.main import Runner
 
 SETTINGS: dict[str, Any] = {
     "lease_seconds": 1,
+    "linger_seconds": 0.1,
     "poll_seconds": 0.1,
     "horizon_margin_seconds": 0.05,
     "backoff_seconds": (0.1, 0.5, 0.5),
@@ -91,7 +91,6 @@ def work(connections: Connections, orders: Pipe, log: Path) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     configure_logging("json")
-    live.LINGER_SECONDS = 0.1
     Thread(target=obey, args=(orders,), daemon=True).start()
     runner = Runner(connections)
     runner.stop_on_signals()

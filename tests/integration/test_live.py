@@ -47,6 +47,22 @@ def test_a_renamed_genre_refreshes_its_films(live: Living) -> None:
     live.assert_equal(pipeline)
 
 
+def test_what_is_touched_and_the_same_is_not_written_and_from_the_second_batch_on_not_even_locked(live: Living) -> None:
+    pipeline = live.add("SELECT id AS film_id, title FROM content.film_work", batch_size=10)
+    live.follow(pipeline)
+    lab = live.lab
+    written = lab.sql("SELECT film_id, xmin::text FROM analytics.mart ORDER BY film_id")
+    lab.sql("UPDATE content.film_work SET rating = coalesce(rating, 0) + 1")
+    run = live.follow(pipeline)
+    assert (run["rows_read"], run["rows_written"], run["rows_unchanged"]) == (len(written), 0, len(written))
+    assert lab.sql("SELECT film_id, xmin::text FROM analytics.mart ORDER BY film_id") == written
+    assert lab.value("SELECT count(*) FROM analytics.mart WHERE xmax::text <> '0'") == 10
+    lab.sql("UPDATE content.film_work SET title = title || '!'")
+    run = live.follow(pipeline)
+    assert (run["rows_written"], run["rows_unchanged"]) == (len(written), 0)
+    live.assert_equal(pipeline)
+
+
 @pytest.mark.scenario(32, 36)
 def test_foreign_keys_move_links_and_films_are_deleted(live: Living) -> None:
     pipeline = live.add(CARD, batch_size=3)

@@ -29,8 +29,8 @@ def live(lab: Lab) -> Iterator[Living]:
 
 
 @pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_mode, "LINGER_SECONDS", 0.2)
+def _impatient(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.configure(linger_seconds=0.2)
     monkeypatch.setattr(live_mode, "PATIENCE_SECONDS", 0.2)
 
 

@@ -81,6 +81,7 @@ class Job:
     written_before: dict[str, str]
     check: Callable[[], None] = lambda: None  # raises when the run should stop; for loops inside a step
     others_wait: Callable[[], bool] = lambda: False  # whether other pipelines are due
+    has_room: Callable[[], bool] = lambda: False  # whether the runner has a slot to spare
     was_asked_for: bool = False  # by somebody, rather than due by itself
 
     @property

@@ -125,7 +125,8 @@ class PipelineDispatcher:
     def _attempt(self, claim: Claim, leases: LeaseRepo, control: RunControl) -> None:
         about = span("vitrina.run", pipeline=claim.name, target=claim.target, run=claim.run_id, attempt=claim.attempt)
         with about, _meter(claim).attempt() as ending:
-            ending.status = PipelineExecutor(self.connections, leases).execute(claim, control)
+            executor = PipelineExecutor(self.connections, leases, self.heartbeat.has_room)
+            ending.status = executor.execute(claim, control)
 
     def _back_off(self, claim: Claim, control: RunControl, error: RetryableError | DatabaseLost) -> None:
         if claim.attempt >= MAX_ATTEMPTS and not control.has_recovered:

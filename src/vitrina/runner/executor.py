@@ -5,6 +5,7 @@
 Everything longer than that lives in the adapters.
 """
 
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
@@ -30,6 +31,7 @@ class PipelineExecutor:
 
     connections: Connections
     leases: LeaseRepo
+    has_room: Callable[[], bool]  # whether this runner could take on another run
 
     def execute(self, claim: Claim, control: RunControl) -> RunStatus:
         """Run all steps and release the lease: done, paused, or handed back. Errors are the dispatcher's."""
@@ -100,7 +102,7 @@ class PipelineExecutor:
         key = resolve_key(self.leases.conn, plan) if plan.transforms else plan.key
         job = make_job(claim.pipeline_id, pipeline, plan, reader, key, settings, control.check)
         job.options, job.written_before = claim.options, _written_before(claim, plan)
-        job.others_wait, job.was_asked_for = self.leases.others_wait, claim.asked
+        job.others_wait, job.has_room, job.was_asked_for = self.leases.others_wait, self.has_room, claim.asked
         if claim.config_hash in (None, plan.fingerprint):
             job.position = claim.checkpoint
         elif claim.checkpoint:

@@ -56,6 +56,10 @@ class Heartbeat:
         with self._lock:
             self.runs.pop(run_id, None)
 
+    def has_room(self) -> bool:
+        """Whether a slot of this process is free."""
+        return len(self.runs) < self.slots
+
     def watch_request(self, token: tuple[UUID, int], control: RunControl) -> None:
         """Keep the claim on this request alive."""
         with self._lock:

@@ -113,7 +113,8 @@ def read_slice(conn: Connection, source: str, after_id: int, limit: int, columns
             if end.last_id - after_id > limit:
                 last_id = _cut(conn, rows, after_id, last_id, list(columns), limit)
             between = sql.SQL("({}) AS s WHERE id > {} AND id <= {}").format(rows, after_id, last_id)
-            told = [_tell(between, *wanted) for wanted in columns.items()]
+            kept = end.images or {}
+            told = [_tell(between, name, wanted, kept.get(name)) for name, wanted in columns.items()]
             return [Told(**row) for row in conn.execute(sql.SQL(" UNION ALL ").join(told))], last_id
     except ConfigError as error:
         if isinstance(error.__cause__, errors.UndefinedTable):  # dropped since it was listed
@@ -192,8 +193,13 @@ def _cut(
     return int(row["id"]) if row and row["id"] else last_id
 
 
-def _tell(between: sql.Composed, relation: str, columns: Sequence[str]) -> sql.Composed:
-    """One row, or none if nothing of it has changed. An old row that says the same as the new one is left out."""
+def _tell(between: sql.Composed, relation: str, columns: Sequence[str], kept: Sequence[str] | None) -> sql.Composed:
+    """One row, or none if nothing of it has changed. An old row that says the same as the new one is left out.
+
+    Where the log keeps no more than is wanted, images are taken as they are: earlier ones may have more.
+    """
+    is_enough = kept is not None and set(kept) <= set(columns)
+    old, new = (sql.Identifier(name) if is_enough else _image(name, columns) for name in ("old_image", "new_image"))
     return sql.SQL(
         """
         SELECT {relation} AS relation, count(*) AS changes, min(committed_at) AS committed_at,
@@ -209,8 +215,8 @@ def _tell(between: sql.Composed, relation: str, columns: Sequence[str]) -> sql.C
         relation=sql.Literal(relation),
         upheavals=sql.Literal([TRUNCATED, REWRITTEN]),
         whole=_whole(columns),
-        old=_image("old_image", columns),
-        new=_image("new_image", columns),
+        old=old,
+        new=new,
         between=between,
     )
 

@@ -53,9 +53,18 @@ class ShadowSql(MartSql):
         )
 
     def upsert(
-        self, scope: sql.Composable, cursor: tuple[str, str] | None = None, keys: sql.Composable | None = None
+        self,
+        scope: sql.Composable,
+        cursor: tuple[str, str] | None = None,
+        keys: sql.Composable | None = None,
+        *,
+        compare_first: bool = True,
     ) -> sql.Composed:
-        """What is missing or differs; with keys, those that the scope does not give are marked as deleted."""
+        """What is missing or differs; with keys, those that the scope does not give are marked as deleted.
+
+        Always compared first: what differs is also what is sent.
+        """
+        del compare_first
         last = sql.SQL("") if cursor is None else LAST_POSITION
         return sql.SQL(
             """

@@ -100,7 +100,7 @@ class Comparison:
 
     def _upsert(self, start: int, end: int, conn: Connection) -> StepResult:
         scope, text = self._scope(conn)
-        row = self.work.apply(conn, self.work.statements.upsert(scope), [start, end, *text])
+        row = self.work.upsert(conn, scope, [start, end, *text])
         return self._applied("written", Counts(written=row["written"]), end)
 
     def _delete(self, start: int, end: int, conn: Connection) -> StepResult:
@@ -111,7 +111,7 @@ class Comparison:
     def _apply_all(self, conn: Connection) -> StepResult:
         """`publish: atomic`: readers of the mart see all of it or nothing."""
         scope, _ = self._scope(conn)
-        written = self.work.apply(conn, self.work.statements.upsert(scope), [0, self.upserts])["written"]
+        written = self.work.upsert(conn, scope, [0, self.upserts])["written"]
         deletion = self.work.statements.delete(scope, self.keys.slice())
         deleted = self.work.apply(conn, deletion, [self.upserts, self.found])["deleted"]
         return self._applied("published", Counts(written=written, deleted=deleted), self.found)

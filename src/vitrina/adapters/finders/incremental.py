@@ -162,7 +162,7 @@ class IncrementalMode(Mode):
     def _upsert(self, conn: Connection, scope: sql.Composable, params: list[Any]) -> dict[str, Any]:
         try:
             with conn.transaction():
-                return self.work.apply(conn, self.work.statements.upsert(scope, self.cursor), params)
+                return self.work.upsert(conn, scope, params, self.cursor)
         except psycopg.errors.CardinalityViolation:
             self.work.refuse_duplicates(execute(conn, self.work.statements.duplicates(scope), params).fetchall())
             raise
@@ -177,7 +177,7 @@ class IncrementalMode(Mode):
         with self.work.stage.copy_in(conn, "text") as copy:
             write_rows(copy, kept, transformer.columns)
         deleted = self._delete_dropped(conn, keys) if len(kept) < len(keys) else 0
-        written = self.work.apply(conn, self.work.statements.upsert(self.work.stage.identifier))["written"]
+        written = self.work.upsert(conn, self.work.stage.identifier)["written"]
         last = positions[-1] if positions else None
         return {"read": len(keys), "written": written, "deleted": deleted, "last_position": last}
 

@@ -27,7 +27,7 @@ from vitrina.failpoints import reach
 from vitrina.meta.db import Connection, connect
 
 SLICE = 10_000  # changes that are mapped to keys at once
-LINGER_SECONDS = 2.0  # how long a follower waits for more before it gives its slot back
+LINGER_SECONDS = 2.0  # how long a follower waits for more, at most, before it gives the last slot of its runner back
 BURST_SECONDS = 600.0  # and how long it stays when there is always more
 PATIENCE_SECONDS = 1.0  # or when others wait for a slot
 MEND_SECONDS = 5.0  # for a capture to put right what is gone, once whoever held it has lost it
@@ -177,7 +177,7 @@ class LiveMode(Mode):
             elif found.last_id > self.position["id"]:
                 self.position["id"] = found.last_id
             is_end = not found.changes and found.last_id >= tip.last_id
-            if self._is_enough() or (is_end and not self._wait(tip, busy_at + LINGER_SECONDS)):
+            if self._is_enough() or (is_end and not self._wait(tip, busy_at)):
                 break
         fields = {"changes": applied, "slices": slices, "lag_ms": self.position.get("lag_ms")}
         yield partial(self._leave, {name: value for name, value in fields.items() if value is not None})
@@ -187,16 +187,24 @@ class LiveMode(Mode):
         stayed = time.monotonic() - self.started
         return stayed > BURST_SECONDS or (stayed > PATIENCE_SECONDS and self.job.others_wait())
 
-    def _wait(self, tip: log.Tip, deadline: float) -> bool:
-        """Whether more has come by then; on a schedule, or when asked for, nobody waits."""
-        while self.job.plan.continuous and not self.job.was_asked_for and time.monotonic() < deadline:
+    def _wait(self, tip: log.Tip, since: float) -> bool:
+        """Whether more has come before patience ends; on a schedule, or when asked for, nobody waits."""
+        while self.job.plan.continuous and not self.job.was_asked_for:
             self.job.check()
-            now = self.feed.wait(tip, max(0.0, min(0.25, deadline - time.monotonic())))
+            left = since + self._patience() - time.monotonic()
+            if left <= 0:
+                return False
+            now = self.feed.wait(tip, min(0.25, left))
             if (now.last_id, now.generation) != (tip.last_id, tip.generation):
                 return True
             if self.job.others_wait() or self._is_enough():
                 return False
         return False
+
+    def _patience(self) -> float:
+        """A follower that stays is there at once for the next change; one that nobody has a use for costs a slot."""
+        linger = self.connections.settings.linger_seconds
+        return linger if self.job.has_room() else min(linger, LINGER_SECONDS)
 
     def _may_compare(self) -> bool:
         """Comparisons are kept apart by a multiple of what one takes, unless somebody has asked for the run."""

@@ -36,9 +36,8 @@ class Touched:
         scope, params = self._scope(args, count, conn)
         # The planner takes a function for 1,000 rows, and would read a whole mart for them: it is told how many.
         few = sql.SQL("(SELECT * FROM {} AS few LIMIT {})").format(scope, sql.Literal(count + 1))
-        statement = self.work.statements.upsert(few, keys=self._keys())
         try:
-            row = self.work.apply(conn, statement, [args, *params])
+            row = self.work.upsert(conn, few, [args, *params], keys=self._keys())
         except errors.CardinalityViolation as error:
             raise self._duplicate(args, count) from error
         if row["read"] > count:

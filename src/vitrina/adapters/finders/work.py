@@ -33,6 +33,7 @@ class Work:
     mart: Mart
     ddl: list[str]
     staged_rows: int | None = None  # None: nothing is staged, the query is read in place
+    mostly_same: bool = False  # of the last batch, most rows were in the mart already
     statements: MartSql = field(init=False)
     query: QueryText = field(init=False)
     stage: Stage = field(init=False)
@@ -69,6 +70,24 @@ class Work:
         row = cursor.fetchone() if cursor.description else {"written": cursor.rowcount}
         assert row is not None
         self.job.writer.wrote(row)
+        return row
+
+    def upsert(
+        self,
+        conn: Connection,
+        scope: sql.Composable,
+        params: list[Any] | None = None,
+        cursor: tuple[str, str] | None = None,
+        keys: sql.Composable | None = None,
+    ) -> dict[str, Any]:
+        """Write what a scope gives, as far as the mart has it otherwise.
+
+        What was found was found because it changed, so it is written without looking first; if that was wrong for most
+        of a batch, the next one is compared before it is written.
+        """
+        statement = self.statements.upsert(scope, cursor, keys, compare_first=self.mostly_same)
+        row = self.apply(conn, statement, params)
+        self.mostly_same = row["written"] * 2 < row["read"]
         return row
 
     def fill(self, conn: Connection, why: str) -> StepResult:

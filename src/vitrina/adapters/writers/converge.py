@@ -165,11 +165,17 @@ class MartSql:
         return sql.SQL(text).format(self.mart.identifier, names, values, scope, order)
 
     def upsert(
-        self, scope: sql.Composable, cursor: tuple[str, str] | None = None, keys: sql.Composable | None = None
+        self,
+        scope: sql.Composable,
+        cursor: tuple[str, str] | None = None,
+        keys: sql.Composable | None = None,
+        *,
+        compare_first: bool = True,
     ) -> sql.Composed:
         """Insert what is missing and update what differs; counts what was read and what was written.
 
-        Joining first and sending only what differs to ON CONFLICT is what makes unchanged rows cheap.
+        Joining first and sending only what differs to ON CONFLICT is what makes unchanged rows cheap; where most rows
+        differ it is dear, since each is looked up twice. Sent without, an unchanged row is locked and not written.
         With a cursor, the scope is numbered by `vitrina_n` and the position of its last row is told too.
         With keys, those of them that the scope does not give are deleted.
         """
@@ -178,10 +184,9 @@ class MartSql:
         return sql.SQL(
             """
             WITH src AS MATERIALIZED (SELECT {columns} FROM {scope} AS t),
-            diff AS (SELECT s.* FROM src AS s LEFT JOIN {mart} AS m ON {same_key} WHERE {differs}),
             put AS (
-                INSERT INTO {mart} ({names}) SELECT {values} FROM diff AS d ORDER BY {keys}
-                ON CONFLICT ({conflict}) DO UPDATE SET {assignments} RETURNING 1
+                INSERT INTO {mart} AS m ({names}) SELECT {values} FROM {put} AS d ORDER BY {keys}
+                ON CONFLICT ({conflict}) DO UPDATE SET {assignments} {unless_same} RETURNING 1
             ) {gone}
             SELECT (SELECT count(*) FROM src) AS read, (SELECT count(*) FROM put) AS written {deleted} {last}
             """
@@ -189,8 +194,8 @@ class MartSql:
             columns=COMMA.join([*self._casts("t"), *beside]),
             scope=scope,
             mart=self.mart.identifier,
-            same_key=same_key(self.mart.key, "m", "s"),
-            differs=self._differs("m", "s"),
+            put=self._different() if compare_first else sql.SQL("src"),
+            unless_same=sql.SQL("") if compare_first else sql.SQL("WHERE {}").format(self._differs("m", "EXCLUDED")),
             names=names,
             values=values,
             keys=COMMA.join(sql.SQL("d.{}").format(sql.Identifier(k)) for k in self.mart.key),
@@ -200,6 +205,12 @@ class MartSql:
             deleted=sql.SQL("" if keys is None else ", (SELECT count(*) FROM gone) AS deleted"),
             last=last,
         )
+
+    def _different(self) -> sql.Composed:
+        """The rows of `src` that the mart does not have like that."""
+        text = "(SELECT s.* FROM src AS s LEFT JOIN {} AS m ON {} WHERE m.{} IS NULL OR {})"
+        first, same = sql.Identifier(self.mart.key[0]), same_key(self.mart.key, "m", "s")
+        return sql.SQL(text).format(self.mart.identifier, same, first, self._differs("m", "s"))
 
     def delete(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
         """Delete the keys that are gone, checked again at the source in the same statement."""
@@ -259,9 +270,8 @@ class MartSql:
         return next(c.type for c in self.mart.columns if c.name == name)
 
     def _differs(self, mart: str, source: str) -> sql.Composed:
-        first_key = sql.SQL("{}.{} IS NULL").format(sql.SQL(mart), sql.Identifier(self.mart.key[0]))
         images = [COMMA.join(column_of(alias, c.name) for c in self.mart.columns) for alias in (source, mart)]
-        return sql.SQL("{} OR pg_catalog.record_image_ne(ROW({}), ROW({}))").format(first_key, *images)
+        return sql.SQL("pg_catalog.record_image_ne(ROW({}), ROW({}))").format(*images)
 
     def _assignments(self) -> sql.Composed:
         names = [c.name for c in self.mart.columns] + ([STAMP] if self.mart.stamped else [])
