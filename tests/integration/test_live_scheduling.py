@@ -120,6 +120,37 @@ def test_more_marts_than_slots_all_keep_up(live: Living) -> None:
             wait_for(lambda: all(is_equal(lab, mart) for mart in marts), 30)
 
 
+def test_a_follower_stays_for_the_next_change_while_its_runner_has_a_slot_to_spare(
+    live: Living, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab, pipeline = live.lab, live.add(TITLES)
+    monkeypatch.setattr(live_mode, "LINGER_SECONDS", 0.1)
+    lab.configure(slots=2, linger_seconds=600)
+    live.follow(pipeline)
+    long_after = """SELECT clock_timestamp() > (checkpoint #>> '{live,applied_at}')::timestamptz + interval '1 s'
+                    FROM etl.etl_state"""
+    runs = set()
+    with lab.runner():
+        for _ in range(2):
+            lab.sql("UPDATE content.film_work SET title = title || '.'")
+            wait_for(lambda: is_equal(lab, pipeline))
+            wait_for(lambda: lab.value(long_after))
+            assert lab.status(pipeline) == "RUNNING"
+            runs.add(lab.last_run(pipeline)["id"])
+    assert len(runs) == 1
+
+
+def test_a_follower_gives_the_last_slot_of_its_runner_back(live: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, pipeline = live.lab, live.add(TITLES)
+    monkeypatch.setattr(live_mode, "LINGER_SECONDS", 0.1)
+    lab.configure(slots=1, linger_seconds=600)
+    live.follow(pipeline)
+    with lab.runner():
+        lab.sql("UPDATE content.film_work SET title = title || '.'")
+        wait_for(lambda: is_equal(lab, pipeline))
+        wait_for(lambda: lab.status(pipeline) == "IDLE")
+
+
 @pytest.mark.parametrize("lost", [False, True], ids=["asked for", "left by a lost runner"])
 def test_a_full_mart_that_is_due_gets_a_slot_though_followers_are_busy(live: Living, lost: bool) -> None:
     lab = live.lab
