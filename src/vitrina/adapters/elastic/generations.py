@@ -180,9 +180,10 @@ class Generations:
     def _verify(self, conn: Connection) -> StepResult:
         """Before anybody sees it: as many documents as there should be, and not many fewer than are served now."""
         index = self.current.index
-        found = self.keeper.count(index)
-        work = Work.prepare(self.job, conn)
-        expected = self._guard_deletes(conn, work)
+        with ThreadPoolExecutor(1, "counting") as aside:
+            counting = aside.submit(self.keeper.count, index)
+            expected = self._guard_deletes(conn, Work.prepare(self.job, conn))
+            found = counting.result()
         wrong = f"index {index} has {found:,} documents instead of {expected:,}; {self.keeper.target} was left alone"
         self.missing = wrong if found != expected else ""
         return StepResult("verified", fields={"documents": found, "expected": expected})

@@ -4,6 +4,7 @@ The name that people search is an alias over a numbered index. Writes go through
 of the lease: whoever takes over moves it first, so that what its predecessor still sends finds no index.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -84,10 +85,12 @@ class IndexKeeper:
         return alias.startswith(self._alias_prefix) and epoch.isdigit() and int(epoch) <= last
 
     def make_ready(self, index: str, serving: dict[str, Any]) -> None:
-        """The settings that were put off, and a refresh."""
+        """The settings that were put off, and a refresh beside it: among the last documents both take a while."""
         self.elastic.await_shards(index)
-        self.elastic.refresh(index)
-        self.elastic.configure(index, serving)
+        with ThreadPoolExecutor(1, "settings") as aside:
+            configuring = aside.submit(self.elastic.configure, index, serving)
+            self.elastic.refresh(index)
+            configuring.result()
 
     def count(self, index: str) -> int:
         """As many as a search would see now."""
