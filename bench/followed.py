@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -59,8 +59,14 @@ class Followed(Ground):
 
     @classmethod
     @contextmanager
-    def started(cls, name: str, fill: Callable[[Connection], None], tables: Sequence[str]) -> Iterator["Followed"]:
-        """A new server, filled, with these tables captured; gone afterwards."""
+    def started(
+        cls,
+        name: str,
+        fill: Callable[[Connection], None],
+        tables: Sequence[str],
+        variables: Mapping[str, str] | None = None,
+    ) -> Iterator["Followed"]:
+        """A new server, filled, with these tables captured, and a runner with these variables; gone afterwards."""
         settings = Settings(home=ground.HOME / name, database_url=None)
         bootstrap.embedded_server(settings).purge()
         with ExitStack() as stack:
@@ -73,7 +79,7 @@ class Followed(Ground):
             fill(db)
             bootstrap.set_up(warehouse, settings)
             install(db, db, "warehouse", "wal", tables, "vitrina_capture")
-            follower = stack.enter_context(Ground(db, warehouse, settings).runner())
+            follower = stack.enter_context(Ground(db, warehouse, settings).runner(variables))
             yield cls(db, warehouse, settings, follower)
 
     # ── pipelines ────────────────────────────────────────────────────────────────────────────────────────────

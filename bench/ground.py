@@ -126,11 +126,11 @@ class Ground:
             raise SystemExit(f"{pipeline.target_table} differs from its query in {different:,} rows")
 
     @contextmanager
-    def runner(self) -> Iterator["subprocess.Popen[bytes]"]:
+    def runner(self, variables: Mapping[str, str] | None = None) -> Iterator["subprocess.Popen[bytes]"]:
         """`vitrina runner`, for as long as it takes."""
         command = [sys.executable, "-m", "vitrina", "runner"]
         with (Path(self.settings.home) / "runner.log").open("wb") as log:
-            process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log)
+            process = subprocess.Popen(command, env=self.environment | dict(variables or {}), stdout=log, stderr=log)
             try:
                 yield process
             finally:
