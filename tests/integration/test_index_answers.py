@@ -159,6 +159,8 @@ def test_an_index_that_is_really_blocked_fails_and_goes_on_when_it_is_not(search
     search.http.put(f"/{search.name()}/_settings", json=block).raise_for_status()
     assert "read-only-allow-delete" in search.lab.run(pipeline)["error"]
     search.http.put(f"/{search.name()}/_settings", json=dict.fromkeys(block)).raise_for_status()
+    usual = {"persistent": dict.fromkeys(seldom["persistent"])}
+    search.http.put("/_cluster/settings", json=usual).raise_for_status()
     went(search, pipeline)
 
 

@@ -124,7 +124,7 @@ def test_a_follower_stays_for_the_next_change_while_its_runner_has_a_slot_to_spa
     live: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab, pipeline = live.lab, live.add(TITLES)
-    monkeypatch.setattr(live_mode, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(live_mode, "LAST_SLOT_SECONDS", 0.1)
     lab.configure(slots=2, linger_seconds=600)
     live.follow(pipeline)
     long_after = """SELECT clock_timestamp() > (checkpoint #>> '{live,applied_at}')::timestamptz + interval '1 s'
@@ -142,7 +142,7 @@ def test_a_follower_stays_for_the_next_change_while_its_runner_has_a_slot_to_spa
 
 def test_a_follower_gives_the_last_slot_of_its_runner_back(live: Living, monkeypatch: pytest.MonkeyPatch) -> None:
     lab, pipeline = live.lab, live.add(TITLES)
-    monkeypatch.setattr(live_mode, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(live_mode, "LAST_SLOT_SECONDS", 0.1)
     lab.configure(slots=1, linger_seconds=600)
     live.follow(pipeline)
     with lab.runner():

@@ -27,7 +27,7 @@ from vitrina.failpoints import reach
 from vitrina.meta.db import Connection, connect
 
 SLICE = 10_000  # changes that are mapped to keys at once
-LINGER_SECONDS = 2.0  # how long a follower waits for more, at most, before it gives the last slot of its runner back
+LAST_SLOT_SECONDS = 2.0  # how long a follower waits for more, at most, if its runner has no other slot free
 BURST_SECONDS = 600.0  # and how long it stays when there is always more
 PATIENCE_SECONDS = 1.0  # or when others wait for a slot
 MEND_SECONDS = 5.0  # for a capture to put right what is gone, once whoever held it has lost it
@@ -204,7 +204,7 @@ class LiveMode(Mode):
     def _patience(self) -> float:
         """A follower that stays is there at once for the next change; one that nobody has a use for costs a slot."""
         linger = self.connections.settings.linger_seconds
-        return linger if self.job.has_room() else min(linger, LINGER_SECONDS)
+        return linger if self.job.has_room() else min(linger, LAST_SLOT_SECONDS)
 
     def _may_compare(self) -> bool:
         """Comparisons are kept apart by a multiple of what one takes, unless somebody has asked for the run."""
