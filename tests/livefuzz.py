@@ -228,7 +228,7 @@ class Follower:
     def _touched(self, changed: set[str], until: int) -> Iterator[tuple[tuple[str, ...], Key]]:
         for occurrence in self.view.occurrences:
             if occurrence.table in changed:
-                query = occurrence.impact({occurrence.table: self._images(occurrence.table, until)})
+                query = occurrence.impact(self._images(occurrence.table, until))
                 names = ", ".join(as_key(name) for name in occurrence.key)
                 text = sql.SQL("SELECT {} FROM ({}) AS q").format(sql.SQL(names), query)
                 for row in self.conn.cursor(row_factory=psycopg.rows.tuple_row).execute(text):

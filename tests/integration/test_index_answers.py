@@ -153,14 +153,10 @@ def test_an_index_that_is_really_blocked_fails_and_goes_on_when_it_is_not(search
     pipeline = search.add()
     went(search, pipeline)
     search.lab.sql("UPDATE content.film_work SET title = title || '!'")
-    block = {"index.blocks.read_only_allow_delete": True}
-    seldom = {"persistent": {"cluster.info.update.interval": "1h"}}  # looking at the disk, it would lift the block
-    search.http.put("/_cluster/settings", json=seldom).raise_for_status()
+    block = {"index.blocks.write": True}  # one that the server does not lift by itself when it looks at the disk
     search.http.put(f"/{search.name()}/_settings", json=block).raise_for_status()
-    assert "read-only-allow-delete" in search.lab.run(pipeline)["error"]
+    assert "index write (api)" in search.lab.run(pipeline)["error"]
     search.http.put(f"/{search.name()}/_settings", json=dict.fromkeys(block)).raise_for_status()
-    usual = {"persistent": dict.fromkeys(seldom["persistent"])}
-    search.http.put("/_cluster/settings", json=usual).raise_for_status()
     went(search, pipeline)
 
 

@@ -20,11 +20,13 @@ class Transport:
 
     def __init__(self, url: str, token: str, retries: int) -> None:
         self.url, self.retries = url, retries
+        certificates = not (is_local(url) and url.startswith("http:"))  # reading them takes 40 ms
         self.http = httpx.Client(
             base_url=f"{url}/api/v1",
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
             trust_env=not is_local(url),
+            verify=certificates,
         )
 
     def send(self, method: str, path: str, *, again: bool = False, **more: Any) -> Any:

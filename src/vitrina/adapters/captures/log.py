@@ -17,7 +17,7 @@ R   the relation was rewritten, altered, re-created or dropped; partitions came 
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -31,11 +31,13 @@ from vitrina.adapters.captures.writer import SCHEMA
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
 from vitrina.meta.repos.captures import Capture
+from vitrina.sql.describe import Column
 
 SQL = queries("captures")
 SOURCE = queries("capture_source")
 CHANNEL = "vitrina_changes"
 WINDOW = 100_000
+COMMA = sql.SQL(", ")
 MOST_COLUMNS = 40  # that an image is cut down to: a function takes 100 arguments
 
 
@@ -79,6 +81,7 @@ class Told:
     lacks: bool  # some row was told without a column that is wanted: a large value that did not change, as a rule
     rows: int
     images: str | None  # a JSON array of so many old and new rows
+    keys: list[str] | None  # or of these rows only their keys, each once: an array for each column
 
 
 def tip(conn: Connection, source: str) -> Tip:
@@ -91,12 +94,19 @@ def tip(conn: Connection, source: str) -> Tip:
     return Tip(**row)
 
 
-def read_slice(conn: Connection, source: str, after_id: int, limit: int, columns: Columns) -> tuple[list[Told], int]:
+def read_slice(
+    conn: Connection,
+    source: str,
+    after_id: int,
+    limit: int,
+    columns: Columns,
+    straight: Mapping[str, Sequence[Column]] | None = None,
+) -> tuple[list[Told], int]:
     """What the changes after an id tell of these relations, and the id up to which they have been read.
 
     At most `limit` changes, ending where a transaction does unless one alone is larger. Of each relation, the columns
-    that are wanted. No further than `WINDOW` ids at a time: however far behind, it takes about as long. Behind if
-    changes after that id are gone.
+    that are wanted; of a `straight` one just the keys that these columns are, without NULLs. No further than `WINDOW`
+    ids at a time: however far behind, it takes about as long. Behind if changes after that id are gone.
     """
     end = tip(conn, source)
     last_id = min(end.last_id, after_id + WINDOW)
@@ -114,7 +124,11 @@ def read_slice(conn: Connection, source: str, after_id: int, limit: int, columns
                 last_id = _cut(conn, rows, after_id, last_id, list(columns), limit)
             between = sql.SQL("({}) AS s WHERE id > {} AND id <= {}").format(rows, after_id, last_id)
             kept = end.images or {}
-            told = [_tell(between, name, wanted, kept.get(name)) for name, wanted in columns.items()]
+            keys = {name: [column.name for column in found] for name, found in (straight or {}).items()}
+            told = [
+                _tell_keys(between, name, keys[name]) if name in keys else _tell(between, name, wanted, kept.get(name))
+                for name, wanted in columns.items()
+            ]
             return [Told(**row) for row in conn.execute(sql.SQL(" UNION ALL ").join(told))], last_id
     except ConfigError as error:
         if isinstance(error.__cause__, errors.UndefinedTable):  # dropped since it was listed
@@ -205,7 +219,7 @@ def _tell(between: sql.Composed, relation: str, columns: Sequence[str], kept: Se
         SELECT {relation} AS relation, count(*) AS changes, min(committed_at) AS committed_at,
                bool_or(op = ANY ({upheavals})) AS upheaval, NOT bool_and(whole) AS lacks,
                count(old) + count(new) AS rows,
-               '[' || string_agg(nullif(concat_ws(',', old, new), ''), ',') || ']' AS images
+               '[' || string_agg(nullif(concat_ws(',', old, new), ''), ',') || ']' AS images, NULL::text[] AS keys
         FROM (SELECT committed_at, op, {whole} AS whole, {new}::text AS new,
                      CASE WHEN {old} IS DISTINCT FROM {new} THEN {old}::text END AS old
               FROM {between} AND relation = {relation} ORDER BY id) AS changed
@@ -221,6 +235,34 @@ def _tell(between: sql.Composed, relation: str, columns: Sequence[str], kept: Se
     )
 
 
+def _tell_keys(between: sql.Composed, relation: str, columns: Sequence[str]) -> sql.Composed:
+    """The same, for a relation of which the key is all that is wanted: it is told once, and not as an image."""
+    values = [sql.SQL("image ->> {}").format(sql.Literal(name)) for name in columns]
+    numbered = [sql.SQL("c{}").format(sql.SQL(str(number))) for number in range(len(columns))]
+    return sql.SQL(
+        """
+        (WITH changed AS MATERIALIZED (
+            SELECT committed_at, op, old_image, new_image FROM {between} AND relation = {relation}
+        ), told AS (
+            SELECT DISTINCT {values} FROM changed, LATERAL (VALUES (old_image), (new_image)) AS images (image)
+            WHERE {given}
+        )
+        SELECT {relation} AS relation, count(*) AS changes, min(committed_at) AS committed_at,
+               bool_or(op = ANY ({upheavals})) AS upheaval, NOT bool_and({whole}) AS lacks,
+               (SELECT count(*) FROM told) AS rows, NULL::text AS images, (SELECT ARRAY[{arrays}] FROM told) AS keys
+        FROM changed HAVING count(*) > 0)
+        """
+    ).format(
+        between=between,
+        relation=sql.Literal(relation),
+        values=COMMA.join(sql.SQL("{} AS {}").format(*pair) for pair in zip(values, numbered, strict=True)),
+        given=sql.SQL(" AND ").join(sql.SQL("{} IS NOT NULL").format(value) for value in values),
+        upheavals=sql.Literal([TRUNCATED, REWRITTEN]),
+        whole=_whole(columns),
+        arrays=COMMA.join(sql.SQL("array_agg({})::text").format(number) for number in numbered),
+    )
+
+
 def _whole(columns: Sequence[str]) -> sql.Composed:
     """Whether neither image lacks a column that is wanted."""
     text = "coalesce(old_image ?& {0}::text[], true) AND coalesce(new_image ?& {0}::text[], true)"
@@ -232,7 +274,7 @@ def _image(image: str, columns: Sequence[str]) -> sql.Composable:
     name = sql.Identifier(image)
     if len(columns) > MOST_COLUMNS:
         return name
-    pairs = sql.SQL(", ").join(sql.SQL("{0}::text, {1} -> {0}").format(sql.Literal(n), name) for n in columns)
+    pairs = COMMA.join(sql.SQL("{0}::text, {1} -> {0}").format(sql.Literal(n), name) for n in columns)
     return sql.SQL("(CASE WHEN {0} IS NOT NULL THEN jsonb_build_object({1}) END)").format(name, pairs)
 
 

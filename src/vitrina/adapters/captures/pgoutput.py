@@ -6,9 +6,10 @@ An unchanged TOAST value is not in the WAL: it comes from the old image if that 
 
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import compress
 from json.encoder import encode_basestring
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -20,6 +21,9 @@ JSON_OIDS = frozenset({114, 3802})
 # What type json takes and jsonb does not: NUL, halves of surrogate pairs, numbers beyond numeric.
 UNFIT_FOR_JSONB = re.compile(r"\\u(?:0000|[dD][89a-fA-F])|[eE][+-]?\d{4}")
 KEY = 1
+ROWS = frozenset(b"IUD")  # what most messages begin with
+INSERT, UPDATE, NEW_ROW, KEY_ONLY = b"IUNK"
+TEXT, NULL = b"tn"  # a value; `u` is an unchanged TOAST value, which is left out
 
 _begin = struct.Struct(">QqI").unpack_from
 _commit = struct.Struct(">BQQq").unpack_from
@@ -35,10 +39,9 @@ class Relation:
     name: str
     identity: str
     columns: tuple[tuple[str, bool, int, int], ...]  # name, in the key, type, typmod
-    fields: tuple[tuple[bool, bool], ...]  # whether each is wanted, and embedded as JSON
-    used: int  # fields up to the last that is wanted
-    prefixes: tuple[str, ...]  # of those that are wanted
-    keys: tuple[bool, ...]  # which of them the replica identity has
+    fields: tuple[tuple[str | None, bool], ...]  # what each begins with in an image, if wanted; embedded as JSON
+    used: tuple[tuple[str | None, bool], ...]  # up to the last that is wanted: what comes after is not even looked at
+    keys: tuple[bool, ...]  # which of the wanted the replica identity has
 
     def describes_the_same(self, other: "Relation") -> bool:
         """Whether rows of both look alike."""
@@ -87,9 +90,9 @@ class Decoder:
 
     def decode(self, data: bytes) -> Event:
         """What a message says; an empty list if nothing that matters."""
+        if data[0] in ROWS:
+            return [self.row(data)]
         kind = data[:1]
-        if kind in b"IUD":
-            return [self._row(data)]
         if kind == b"B":
             lsn, micros, xid = _begin(data, 1)
             return Begin(lsn, EPOCH + timedelta(microseconds=micros), xid)
@@ -123,34 +126,28 @@ class Decoder:
 
     def _described(self, name: str, identity: str, columns: tuple[tuple[str, bool, int, int], ...]) -> Relation:
         wanted = {c[0] for c in columns} if self.wanted is None else set(self.wanted.get(name, ()))
-        fields = tuple((c[0] in wanted, c[2] in self.json_types) for c in columns)
-        return Relation(
-            name,
-            identity,
-            columns,
-            fields,
-            max((number for number, (is_wanted, _) in enumerate(fields, 1) if is_wanted), default=0),
-            tuple(encode_basestring(c[0]) + ": " for c in columns if c[0] in wanted),
-            tuple(c[1] for c in columns if c[0] in wanted),
+        fields = tuple(
+            (encode_basestring(c[0]) + ": " if c[0] in wanted else None, c[2] in self.json_types) for c in columns
         )
+        used = max((number for number, (prefix, _) in enumerate(fields, 1) if prefix), default=0)
+        keys = tuple(c[1] for c in columns if c[0] in wanted)
+        return Relation(name, identity, columns, fields, fields[:used], keys)
 
-    def _row(self, data: bytes) -> Row:
+    def row(self, data: bytes) -> Row:
+        """What a message that begins like one of `ROWS` says."""
         relation = self._known(_int32(data, 1)[0])
-        op, part = data[:1], data[5:6]
-        if op == b"I":
-            return Row(relation.name, "I", None, _image(relation, _last_pieces(relation, data, 6)))
-        old: Pieces | None = None
-        at, keys_only = 6, part == b"K"
-        if part != b"N":
-            old, at = _pieces(relation, data, 6)
-            at += 1  # the N before the new tuple
-        before = _image(relation, old, keys_only) if old is not None else None
-        if op == b"D":
+        op, part = data[0], data[5]
+        if part == NEW_ROW:
+            new = _joined(_pieces(relation.used, data, 6)[0])
+            return Row(relation.name, "I" if op == INSERT else "U", None, new)
+        old, at = _pieces(relation.fields, data, 6)
+        before = _joined(compress(old, relation.keys) if part == KEY_ONLY else old)
+        if op != UPDATE:
             return Row(relation.name, "D", before)
-        new = _last_pieces(relation, data, at)
-        if old is not None and not keys_only:
-            new = [was if now is None else now for was, now in zip(old, new, strict=True)]
-        return Row(relation.name, "U", before, _image(relation, new))
+        now, _ = _pieces(relation.used, data, at + 1)  # the N before the new tuple
+        if part != KEY_ONLY:
+            now = [was if piece is None else piece for was, piece in zip(old, now, strict=True)]
+        return Row(relation.name, "U", before, _joined(now))
 
     def _known(self, oid: int) -> Relation:
         try:
@@ -159,39 +156,28 @@ class Decoder:
             raise FatalError(f"the replication stream has a row of relation {oid} before its description") from None
 
 
-def _pieces(relation: Relation, data: bytes, at: int) -> tuple[Pieces, int]:
-    """The wanted columns of a tuple, and where it ends."""
-    return _read_pieces(relation.fields, data, at)
-
-
-def _last_pieces(relation: Relation, data: bytes, at: int) -> Pieces:
-    """The same of the last tuple of a message: what comes after the last wanted column is not even looked at."""
-    return _read_pieces(relation.fields[: relation.used], data, at)[0]
-
-
-def _read_pieces(fields: Sequence[tuple[bool, bool]], data: bytes, at: int) -> tuple[Pieces, int]:
-    """Columns as JSON, None where the value was left out; and where they end."""
+def _pieces(fields: Sequence[tuple[str | None, bool]], data: bytes, at: int) -> tuple[Pieces, int]:
+    """The wanted columns of a tuple, as they stand in an image, None where a value was left out; and where they end."""
     pieces: Pieces = []
     at += 2
-    for is_wanted, embedded in fields:
+    for prefix, embedded in fields:
         kind = data[at]
         at += 1
-        if kind == 0x74:  # t: text
-            (length,) = _int32(data, at)
-            at += 4 + length
-            if is_wanted:
-                text = data[at - length : at].decode()
-                pieces.append(text if embedded and not UNFIT_FOR_JSONB.search(text) else encode_basestring(text))
-        elif is_wanted:
-            pieces.append("null" if kind == 0x6E else None)  # n: NULL; u: unchanged TOAST
+        if kind == TEXT:
+            start = at + 4
+            at = start + _int32(data, at)[0]
+            if prefix is not None:
+                text = data[start:at].decode()
+                fits = embedded and not UNFIT_FOR_JSONB.search(text)
+                pieces.append(prefix + (text if fits else encode_basestring(text)))
+        elif prefix is not None:
+            pieces.append(prefix + "null" if kind == NULL else None)
     return pieces, at
 
 
-def _image(relation: Relation, pieces: Pieces, keys_only: bool = False) -> str:
-    named = zip(relation.prefixes, pieces, strict=True)
-    if keys_only:
-        named = ((p, v) for (p, v), is_key in zip(list(named), relation.keys, strict=True) if is_key)  # type: ignore[assignment]
-    return "{" + ", ".join([prefix + value for prefix, value in named if value is not None]) + "}"
+def _joined(pieces: Iterable[str | None]) -> str:
+    """An image."""
+    return "{" + ", ".join([piece for piece in pieces if piece is not None]) + "}"
 
 
 def _string(data: bytes, at: int) -> tuple[str, int]:

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from vitrina.adapters.captures.changes import CHUNK_BYTES, CHUNK_ROWS, Change, Chunk, Columns, ContinuityLost
 from vitrina.adapters.captures.installation import repair_publication
-from vitrina.adapters.captures.pgoutput import Begin, Commit, Decoder
+from vitrina.adapters.captures.pgoutput import ROWS, Begin, Commit, Decoder
 from vitrina.adapters.captures.positions import Snapshot, format_lsn, parse_lsn
 from vitrina.adapters.captures.slots import create_slot, make_room
 from vitrina.adapters.captures.sources import check_place, fingerprints, place
@@ -78,6 +78,7 @@ class WalTap:
         self._capture, self._stored = capture, parse_lsn(capture.position)
         self._buffer, self._skipping = Buffer(), False
         self._begin: Begin | None = None
+        self._row: tuple[int, str, str] = (0, "", "")  # what its rows have in common: xid, lsn, time
         self._flushed = self._alive = 0.0
         self._conn = connect(self._conninfo, "capture")
         check_place(self._conn, capture)
@@ -201,6 +202,11 @@ class WalTap:
                     return
 
     def _take_in(self, message: bytes) -> None:
+        if message[0] in ROWS:
+            if not self._skipping:
+                self._buffer.rows.append(Change._make(self._row + self._decoder.row(message)))
+                self._buffer.size += len(message)
+            return
         event = self._decoder.decode(message)
         if isinstance(event, Begin):
             # A commit that starts before a stored end has ended before it.
@@ -210,8 +216,7 @@ class WalTap:
         elif isinstance(event, Commit):
             self._end(event)
         elif not self._skipping:
-            for row in event:
-                self._buffer.rows.append(Change(*self._row, row.relation, row.op, row.old, row.new))
+            self._buffer.rows.extend(Change._make(self._row + row) for row in event)
             self._buffer.size += len(message)
 
     def _end(self, commit: Commit) -> None:

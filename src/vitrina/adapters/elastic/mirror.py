@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from vitrina.adapters.elastic.outlet import Outlet
-from vitrina.adapters.elastic.statements import HASH, VERSION, ShadowSql
+from vitrina.adapters.elastic.statements import HASH, VERSION, ShadowSql, digest
 from vitrina.adapters.elastic.writer import IndexWriter
 from vitrina.adapters.job import Job, Step, StepResult, execute, fetch
 from vitrina.adapters.stage import Scratch
@@ -34,11 +34,12 @@ class Mirrored(Scratch):
         The third column is a field's text, or the version.
         """
         text = """
-            INSERT INTO {} ({}) SELECT h ->> '_id', sha256(convert_to((h -> '_source')::text, 'UTF8')), {}
-            FROM json_array_elements($1::json #> '{{hits,hits}}') AS h"""
+            INSERT INTO {} ({}) SELECT h ->> '_id', {}, {}
+            FROM json_array_elements($1::json #> '{{hits,hits}}') AS h,
+                 LATERAL (SELECT (h -> '_source')::text OFFSET 0) AS t (source)"""
         names = sql.SQL(", ").join(c.identifier for c in self.columns)
         one = sql.SQL("h #>> ARRAY['_source', {}]").format(field) if field else sql.SQL("(h ->> '_version')::bigint")
-        execute(conn, sql.SQL(text).format(self.identifier, names, one), [page.decode()])
+        execute(conn, sql.SQL(text).format(self.identifier, names, digest(sql.SQL("t.source")), one), [page.decode()])
 
 
 def mirror(

@@ -15,7 +15,7 @@ from psycopg import sql
 from vitrina.adapters.elastic.mirror import ID, Mirrored, mirror
 from vitrina.adapters.elastic.outlet import Outlet
 from vitrina.adapters.elastic.shape import DOCUMENT
-from vitrina.adapters.elastic.statements import HASH, HASHED, ShadowSql, shadow_columns
+from vitrina.adapters.elastic.statements import HASH, HASHED, NOTHING, ShadowSql, made_once, shadow_columns
 from vitrina.adapters.elastic.writer import IndexWriter
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.inquiry import Inquiry
@@ -115,12 +115,12 @@ class IndexReconciliation:
         parts = (self.writer.shape.id_of("t"), sql.Identifier(ID), sql.Identifier(DOCUMENT))
         return sql.SQL(text).format(*parts, self.work.statements.documents(self._source))
 
-    def _scope(self, condition: sql.Composable | None = None) -> sql.Composed:
+    def _scope(self, condition: sql.Composable = NOTHING) -> sql.Composed:
         """What is compared of them."""
-        text = "(SELECT t.{}, {} AS {}, t.{}::json ->> {} AS {} FROM {} AS t {})"
+        text = "(SELECT t.{}, {}, t.{}::json ->> {} AS {} FROM {} AS t)"
         document, control = sql.Identifier(DOCUMENT), sql.Literal(self.control)
-        names = (sql.Identifier(ID), HASHED, sql.Identifier(HASH), document, control, sql.Identifier(CONTROL))
-        return sql.SQL(text).format(*names, self._documents(), condition or sql.SQL(""))
+        names = (sql.Identifier(ID), HASHED, document, control, sql.Identifier(CONTROL))
+        return sql.SQL(text).format(*names, made_once(self._documents(), (ID,), condition))
 
     # ── a second look ────────────────────────────────────────────────────────────────────────────────────────
 

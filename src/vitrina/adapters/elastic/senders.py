@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from vitrina.adapters.elastic.bulk import Shipment
 
 T = TypeVar("T")
+SPARE = 3
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,11 @@ class Sent(Generic[T]):
 
 
 class Senders(Generic[T]):
-    """At most one shipment more than there are threads is in memory."""
+    """A few shipments more than there are threads are in memory, so that no thread waits for the next one."""
 
     def __init__(self, send: Callable[[Shipment], None], threads: int) -> None:
         self._send = send
-        self._limit = threads + 1
+        self._limit = threads + SPARE
         self._pool = ThreadPoolExecutor(threads, "sender")
         self._on_their_way: deque[Sent[T]] = deque()
 

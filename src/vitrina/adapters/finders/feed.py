@@ -12,6 +12,9 @@ from vitrina.adapters.connections import Connections
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture, CaptureRepo
+from vitrina.sql.describe import Column
+
+COMMA = sql.SQL(", ")
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Slice:
 
     told: Mapping[str, log.Told]
     last_id: int
+    straight: Mapping[str, Sequence[Column]]
 
     @property
     def changes(self) -> int:
@@ -36,12 +40,22 @@ class Slice:
         return next((told.relation for told in self.told.values() if told.upheaval), "")
 
     def images(self, relation: str) -> sql.Composed:
-        """Old and new rows of a relation, as what can stand after FROM."""
+        """Old and new rows of a relation, as what can stand after FROM; or the keys of them, each once."""
         told = self.told[relation]
+        if told.keys:
+            return self._keys(told.keys, self.straight[relation])
         table = sql.Identifier(*relation.split(".", 1))
         # With a limit, for the planner: it takes a function for 100 rows, and would read whole tables for them.
         text = "(SELECT * FROM jsonb_populate_recordset(NULL::{}, {}::jsonb) LIMIT {})"
         return sql.SQL(text).format(table, sql.Literal(told.images), sql.Literal(told.rows))
+
+    def _keys(self, arrays: Sequence[str], columns: Sequence[Column]) -> sql.Composed:
+        values = [
+            sql.SQL("{}::{}[]").format(sql.Literal(array), column.sql_type)
+            for array, column in zip(arrays, columns, strict=True)
+        ]
+        names = [column.identifier for column in columns]
+        return sql.SQL("(SELECT * FROM unnest({}) AS u ({}))").format(COMMA.join(values), COMMA.join(names))
 
 
 @dataclass(frozen=True)
@@ -71,15 +85,17 @@ class Feed:
             raise ConfigError(f"the changes of source {self.source!r} are not captured", remedy)
         return found
 
-    def read(self, after_id: int, columns: Mapping[str, Sequence[str]], limit: int) -> Slice | None:
+    def read(
+        self, after_id: int, columns: Mapping[str, Sequence[str]], limit: int, straight: Mapping[str, Sequence[Column]]
+    ) -> Slice | None:
         """The next changes of these relations, with the columns that matter; None if the log no longer has them all."""
         try:
-            told, last_id = log.read_slice(self.conn, self.source, after_id, limit, columns)
+            told, last_id = log.read_slice(self.conn, self.source, after_id, limit, columns, straight)
         except log.Behind:
             return None
         if self.tip().log_start - 1 > after_id:
             return None
-        return Slice({one.relation: one for one in told}, last_id)
+        return Slice({one.relation: one for one in told}, last_id, straight)
 
     def now(self) -> datetime:
         """By the meta-store's clock, as every time that is kept."""

@@ -1,5 +1,6 @@
 """From a slice of changes to the keys of the mart that they touch."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.writers.converge import QueryText
 from vitrina.meta.db import Connection, transaction, translated
 from vitrina.meta.repos.captures import Capture
+from vitrina.sql.describe import Column
 from vitrina.sql.live import LiveView, Occurrence, understand
 from vitrina.sql.tree import rewritten_tree
 
@@ -57,6 +59,14 @@ class Impact:
             found[occurrence.table] |= set(occurrence.columns)
         return {table: sorted(names) for table, names in found.items()}
 
+    @cached_property
+    def straight(self) -> dict[str, list[Column]]:
+        """The tables of whose changes only the key is wanted: which columns that is, in the order of the mart's key."""
+        uses = Counter(occurrence.table for occurrence in self.view.occurrences)
+        told = {o.table: dict(zip(o.key, o.straight, strict=True)) for o in self.view.occurrences if o.straight}
+        whole = {table: columns for table, columns in told.items() if columns.keys() == set(self.work.mart.key)}
+        return {t: [columns[k] for k in self.work.mart.key] for t, columns in whole.items() if uses[t] == 1}
+
     def why_everything(self, found: Slice) -> str:
         """Why a slice may touch any key; empty when it touches those that can be told."""
         upheaval = found.upheaval()
@@ -77,6 +87,8 @@ class Impact:
         """The keys as arrays, if there are no more than `limit` and they are whole; else a count above it."""
         if any(self._is_partial(occurrence) for occurrence in self._concerned(found)):
             return [], limit + 1
+        if len(found.told) == 1 and (told := next(iter(found.told.values()))).keys:
+            return list(told.keys), told.rows
         names = [sql.SQL("array_agg(k.{})::text").format(sql.Identifier(name)) for name in self.work.mart.key]
         text = "SELECT ARRAY[{}] AS args, count(*) AS keys FROM ({} LIMIT {}) AS k"
         query = sql.SQL(text).format(COMMA.join(names), self._whole_keys(found), sql.Literal(limit + 1))
@@ -103,15 +115,13 @@ class Impact:
         """Each key once, in the mart's types."""
         mart = self.work.mart
         selects = [
-            sql.SQL("SELECT {} FROM ({}) AS i").format(self._cast("i", mart.key), self._query(occurrence, found))
+            sql.SQL("SELECT {} FROM ({}) AS i").format(
+                self._cast("i", mart.key), occurrence.impact(found.images(occurrence.table))
+            )
             for occurrence in self._concerned(found)
             if not self._is_partial(occurrence)
         ]
         return sql.SQL("SELECT DISTINCT * FROM ({}) AS u").format(sql.SQL(" UNION ALL ").join(selects))
-
-    def _query(self, occurrence: Occurrence, found: Slice) -> sql.Composed:
-        tables = [occurrence.table, *(name for name in occurrence.needs_images_of if name in found.told)]
-        return occurrence.impact({table: found.images(table) for table in tables})
 
     def _cast(self, alias: str, names: Sequence[str]) -> sql.Composed:
         types = self.work.mart.types
@@ -132,7 +142,7 @@ class Impact:
         if len(part) > 1:
             names = [sql.SQL("array_agg(i.{})::text").format(sql.Identifier(name)) for name in part]
         text = sql.SQL("SELECT ARRAY[{}] AS args FROM ({}) AS i").format(
-            COMMA.join(names), self._query(occurrence, found)
+            COMMA.join(names), occurrence.impact(found.images(occurrence.table))
         )
         args = self.work.job.reader.fetch(text)[0]["args"]
         if args[0] is None:
@@ -162,7 +172,7 @@ def as_captured(occurrence: Occurrence, known: Sequence[str]) -> Occurrence:
     if not why:
         return occurrence
     reason = f"{why}; {remedy(occurrence.table)} mends that"
-    return replace(occurrence, verdict="everything", reason=reason, key=(), columns=())
+    return replace(occurrence, verdict="everything", reason=reason, key=(), columns=(), straight=())
 
 
 def untold(occurrence: Occurrence, known: Sequence[str]) -> str:

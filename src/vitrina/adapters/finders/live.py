@@ -164,7 +164,7 @@ class LiveMode(Mode):
         slices, applied, busy_at = 0, 0, time.monotonic()
         while True:
             tip = self.feed.tip()
-            found = None if self._why_lost(tip) else self.feed.read(self.position["id"], self.impact.columns, SLICE)
+            found = None if self._why_lost(tip) else self._read()
             if found is None:
                 break  # the next run compares
             if found.changes:
@@ -181,6 +181,9 @@ class LiveMode(Mode):
                 break
         fields = {"changes": applied, "slices": slices, "lag_ms": self.position.get("lag_ms")}
         yield partial(self._leave, {name: value for name, value in fields.items() if value is not None})
+
+    def _read(self) -> Slice | None:
+        return self.feed.read(self.position["id"], self.impact.columns, SLICE, self.impact.straight)
 
     def _is_enough(self) -> bool:
         """Whether a follower that could go on should give its slot back."""

@@ -27,6 +27,7 @@ class Load:
         self.work = work
         self.job = work.job
         self.too_dear = ""
+        self.queries: dict[tuple[bool, bool], sql.SQL] = {}
 
     def steps(self, why_whole: str = "") -> Iterator[Step]:
         """By key range. Where everything has to be read at once, it goes straight into the mart, or into a stage first.
@@ -51,7 +52,7 @@ class Load:
 
     def _ranges(self, size: int) -> Iterator[Step]:
         """The bounds are of one size; when another is asked for meanwhile, the rest is found by comparing."""
-        for number in range(self.bound_count + 1):
+        for number in range(self.batches):
             if self.job.batch_size != size:
                 yield from Comparison(self.work).steps()
                 return
@@ -59,15 +60,16 @@ class Load:
 
     def _find_bounds(self, conn: Connection) -> StepResult:
         columns = {c.name: c for c in self.job.columns}
-        self.bounds = KeySegment(self.job.pipeline_id, tuple(columns[name] for name in self.work.mart.key))
-        self.bounds.create(conn)
-        copy_across(self.job.reader, self.work.query.bounds(self.job.rows_at_once), self.bounds, conn)
-        self.bound_count = self.bounds.settle(conn)
-        self.work.refuse_null_keys(conn, self.bounds.identifier)
-        self.too_dear = self._too_dear(conn)
-        batches = self.bound_count + 1
+        found = KeySegment(self.job.pipeline_id, tuple(columns[name] for name in self.work.mart.key))
+        found.create(conn)
+        copy_across(self.job.reader, self.work.query.bounds(self.job.rows_at_once), found, conn)
+        self.work.refuse_null_keys(conn, found.identifier)
+        open_end: list[str | None] = [None] * len(found.columns)
+        self.ends = [open_end, *self._in_order(found, conn), open_end]
+        self.too_dear = self._too_dear()
         read = ("at once" if self._takes_all else "staged") if self.too_dear else "by key range"
-        return StepResult("found what to load", position={"phase": "load"}, fields={"batches": batches, "read": read})
+        fields = {"batches": self.batches, "read": read}
+        return StepResult("found what to load", position={"phase": "load"}, fields=fields)
 
     @property
     def _takes_all(self) -> bool:
@@ -76,31 +78,38 @@ class Load:
             return False
         return bool(self.too_dear) or self.work.mart.takes(self.job.output)
 
-    def _too_dear(self, conn: Connection) -> str:
+    @property
+    def batches(self) -> int:
+        """How many there will be."""
+        return len(self.ends) - 1
+
+    def _in_order(self, found: KeySegment, conn: Connection) -> list[list[str | None]]:
+        """Bounds as text."""
+        names = sql.SQL(", ").join(sql.SQL("{}::text").format(c.identifier) for c in found.columns)
+        text = sql.SQL("SELECT ARRAY[{}] AS bound FROM {} ORDER BY vitrina_n").format(names, found.identifier)
+        return [row["bound"] for row in execute(conn, text)]
+
+    def _too_dear(self) -> str:
         """Judged by a batch in the middle."""
-        if self.bound_count == 0:
+        if self.batches == 1:
             return ""
-        middle = self.bound_count // 2
-        one = self.work.query.by_range(lower=middle > 0, upper=True)
-        return self.work.is_dear(one, self._ends(conn, middle), self.bound_count + 1)
+        query, args = self._range((self.batches - 1) // 2)
+        return self.work.is_dear(query, args, self.batches)
 
-    def _ends(self, conn: Connection, number: int) -> list[str | None]:
-        """Both ends of a batch, as text; an open end is NULL."""
-        return self._bound(conn, number) + self._bound(conn, number + 1)
-
-    def _bound(self, conn: Connection, number: int) -> list[str | None]:
-        names = sql.SQL(", ").join(sql.SQL("{}::text").format(c.identifier) for c in self.bounds.columns)
-        text = sql.SQL("SELECT ARRAY[{}] AS bound FROM {} WHERE vitrina_n = $1").format(names, self.bounds.identifier)
-        row = execute(conn, text, [number]).fetchone()
-        return row["bound"] if row else [None] * len(self.bounds.columns)
+    def _range(self, number: int) -> tuple[sql.SQL, list[str | None]]:
+        """The query of a batch, and both its ends, as text; an open end is NULL. All but two have the same query."""
+        which = (number > 0, number < self.batches - 1)
+        if which not in self.queries:
+            query = self.work.query.by_range(lower=which[0], upper=which[1])
+            self.queries[which] = sql.SQL(query.as_string(None))
+        return self.queries[which], self.ends[number] + self.ends[number + 1]
 
     def _load_range(self, number: int, conn: Connection) -> StepResult:
-        query = self.work.query.by_range(lower=number > 0, upper=number < self.bound_count)
+        query, ends = self._range(number)
         scope = reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2")
-        params = [self._ends(conn, number), query.as_string(conn)]
         with self._explained():
-            rows = self._insert(conn, scope, self.work.key_columns("t"), params)
-        return self._loaded(Counts(read=rows, written=rows), number + 1, self.bound_count + 1)
+            rows = self._insert(conn, scope, self.work.key_columns("t"), [ends, query.as_string(None)])
+        return self._loaded(Counts(read=rows, written=rows), number + 1, self.batches)
 
     def _load_all(self, why: str, conn: Connection) -> StepResult:
         """Everything that the query gives: inside Postgres if ranges would be dear there, else through here."""

@@ -79,13 +79,14 @@ class Work:
         params: list[Any] | None = None,
         cursor: tuple[str, str] | None = None,
         keys: sql.Composable | None = None,
+        at_most: int | None = None,
     ) -> dict[str, Any]:
         """Write what a scope gives, as far as the mart has it otherwise.
 
         What was found was found because it changed, so it is written without looking first; if that was wrong for most
         of a batch, the next one is compared before it is written.
         """
-        statement = self.statements.upsert(scope, cursor, keys, compare_first=self.mostly_same)
+        statement = self.statements.upsert(scope, cursor, keys, at_most=at_most, compare_first=self.mostly_same)
         row = self.apply(conn, statement, params)
         self.mostly_same = row["written"] * 2 < row["read"]
         return row

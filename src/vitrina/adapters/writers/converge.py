@@ -170,6 +170,7 @@ class MartSql:
         cursor: tuple[str, str] | None = None,
         keys: sql.Composable | None = None,
         *,
+        at_most: int | None = None,
         compare_first: bool = True,
     ) -> sql.Composed:
         """Insert what is missing and update what differs; counts what was read and what was written.
@@ -177,7 +178,8 @@ class MartSql:
         Joining first and sending only what differs to ON CONFLICT is what makes unchanged rows cheap; where most rows
         differ it is dear, since each is looked up twice. Sent without, an unchanged row is locked and not written.
         With a cursor, the scope is numbered by `vitrina_n` and the position of its last row is told too.
-        With keys, those of them that the scope does not give are deleted.
+        With keys, those of them that the scope does not give are deleted: there is none, and it is not looked for, if
+        the scope gives no other keys and `at_most` so many.
         """
         names, values = self._write_columns("d", cast=False)
         beside, last = ([], sql.SQL("")) if cursor is None else (riders(cursor), LAST_POSITION)
@@ -201,7 +203,7 @@ class MartSql:
             keys=COMMA.join(sql.SQL("d.{}").format(sql.Identifier(k)) for k in self.mart.key),
             conflict=COMMA.join(map(sql.Identifier, self.mart.key)),
             assignments=self._assignments(),
-            gone=sql.SQL("") if keys is None else sql.SQL(", gone AS ({})").format(self._delete_gone(keys)),
+            gone=sql.SQL("") if keys is None else sql.SQL(", gone AS ({})").format(self._delete_gone(keys, at_most)),
             deleted=sql.SQL("" if keys is None else ", (SELECT count(*) FROM gone) AS deleted"),
             last=last,
         )
@@ -221,14 +223,19 @@ class MartSql:
             """
         ).format(columns=COMMA.join(self._casts("t", only=self.mart.key)), scope=scope, gone=self._delete_gone(keys))
 
-    def _delete_gone(self, keys: sql.Composable) -> sql.Composed:
+    def _delete_gone(self, keys: sql.Composable, at_most: int | None = None) -> sql.Composed:
         text = "DELETE FROM {} AS m USING {} AS k WHERE {} RETURNING 1"
-        return sql.SQL(text).format(self.mart.identifier, self._not_given(keys), same_key(self.mart.key, "m", "k"))
+        same = same_key(self.mart.key, "m", "k")
+        return sql.SQL(text).format(self.mart.identifier, self._not_given(keys, at_most), same)
 
-    def _not_given(self, keys: sql.Composable) -> sql.Composed:
+    def _not_given(self, keys: sql.Composable, at_most: int | None) -> sql.Composed:
         """Those of the keys that `src` does not have: few as a rule, so they are told before the mart is looked at."""
-        text = "(SELECT * FROM {} AS k WHERE NOT EXISTS (SELECT FROM src AS s WHERE {}) OFFSET 0)"
-        return sql.SQL(text).format(keys, same_key(self.mart.key, "s", "k"))
+        text = "(SELECT * FROM {} AS k WHERE {} NOT EXISTS (SELECT FROM src AS s WHERE {}) OFFSET 0)"
+        found = sql.SQL("(SELECT count(*) FROM (SELECT DISTINCT {} FROM src) AS found)").format(
+            COMMA.join(map(sql.Identifier, self.mart.key))
+        )
+        some = sql.SQL("") if at_most is None else sql.SQL("{} < {} AND").format(found, sql.Literal(at_most))
+        return sql.SQL(text).format(keys, some, same_key(self.mart.key, "s", "k"))
 
     def joined(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
         """The rows of a scope whose key is among `keys`, which are in the mart's types."""

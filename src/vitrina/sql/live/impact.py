@@ -6,11 +6,13 @@ from typing import Literal
 
 from psycopg import sql
 
+from vitrina.sql.describe import Column
 from vitrina.sql.live.blocks import Table
-from vitrina.sql.live.exprs import Writer, columns
+from vitrina.sql.live.exprs import Col, Writer, columns
 from vitrina.sql.live.paths import Path
 
 COMMA = sql.SQL(", ")
+WRITTEN_ALIKE = {"uuid", "smallint", "integer", "bigint"}  # types in which equal values have the same text
 CHANGED = "changed"  # the relation of old and new images, in our impact queries and in the user's
 
 
@@ -24,12 +26,12 @@ class Occurrence:
     reason: str
     key: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # whose old values the impact query needs
-    needs_images_of: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()  # the tables that the impact query joins in their current state
     selects: tuple[sql.Composable, ...] = field(default=(), repr=False)  # over `changed`; together all keys
+    straight: tuple[Column, ...] = ()  # of a changed row: they are the key itself; none if it takes more to tell it
 
-    def impact(self, images: Mapping[str, sql.Composable]) -> sql.Composed:
-        """SELECT DISTINCT the touched keys; `images[table]` stands after FROM and gives old and new rows."""
+    def impact(self, images: sql.Composable) -> sql.Composed:
+        """SELECT DISTINCT the touched keys; `images` stands after FROM and gives old and new rows."""
         if self.verdict == "everything":
             raise ValueError(f"a change in {self.table} refreshes everything: it has no impact query")
         names = [sql.Identifier(name) for name in self.key]
@@ -38,7 +40,7 @@ class Occurrence:
             " SELECT DISTINCT {names} FROM (\n{selects}\n) AS touched WHERE {given}"
         ).format(
             changed=sql.Identifier(CHANGED),
-            images=images[self.table],
+            images=images,
             names=COMMA.join(names),
             selects=sql.SQL("\nUNION ALL\n").join(self.selects),
             given=sql.SQL(" AND ").join(sql.SQL("{} IS NOT NULL").format(name) for name in names),
@@ -60,6 +62,15 @@ def select_of(path: Path, tables: Mapping[str, Table], types: Mapping[int, str])
     if path.conditions:
         select += sql.SQL(" WHERE ") + sql.SQL(" AND ").join(map(writer.write, path.conditions))
     return select
+
+
+def straight_of(paths: Sequence[Path], key: Sequence[str], types: Mapping[int, str]) -> tuple[Column, ...]:
+    """The columns that are the key, if that is all there is to it, and if the text of a key tells it apart."""
+    if len(paths) > 1 or len(paths[0].joined) > 1 or paths[0].conditions:
+        return ()
+    values = dict(paths[0].keys)
+    found = [Column(v.name, types[v.type]) for name in key for v in [values[name]] if isinstance(v, Col)]
+    return tuple(found) if len(found) == len(key) and {column.type for column in found} <= WRITTEN_ALIKE else ()
 
 
 def columns_of(paths: Sequence[Path]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from itertools import combinations
 from vitrina.sql.live.blocks import Model, Table
 from vitrina.sql.live.catalog import Catalog
 from vitrina.sql.live.changes import Change
-from vitrina.sql.live.impact import Occurrence, columns_of, select_of
+from vitrina.sql.live.impact import Occurrence, columns_of, select_of, straight_of
 from vitrina.sql.live.paths import NoPath, Path, find_paths
 
 MOST_PARTS = 6  # of a key that are tried in every combination
@@ -127,4 +127,5 @@ def _occurrence(choice: Choice, tables: Mapping[str, Table], catalog: Catalog, k
         columns=columns_of(candidate.paths),
         reads=tuple(sorted({tables[place].info.qualified for place in candidate.leans_on})),
         selects=tuple(select_of(path, tables, catalog.types) for path in candidate.paths),
+        straight=straight_of(candidate.paths, candidate.key, catalog.types),
     )
