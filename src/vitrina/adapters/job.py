@@ -32,6 +32,11 @@ class StepResult:
     is_batch: bool = False
     quiet: bool = False  # one of many: counted, and not written into the run's log
 
+    @property
+    def share(self) -> float:
+        """How much of what was found is done, as far as the step tells."""
+        return self.fields["done"] / self.fields["of"] if self.fields.get("of") else 0.0
+
 
 Step: TypeAlias = Callable[[Connection], StepResult]
 """Runs inside one transaction, which the ledger fences and commits."""

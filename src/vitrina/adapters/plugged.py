@@ -80,6 +80,9 @@ class StoreKeeper:
         with _in_time():
             self.store.take(self.epoch)
 
+    def write_out(self, index: str) -> None:
+        """It is: what a store has taken is durable."""
+
     def make_ready(self, index: str, serving: dict[str, Any]) -> None:
         """It is."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import httpcore  # noqa: F401 (httpx would import it with the first client, in the middle of a run)
 import httpx
 
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError, VitrinaError

@@ -60,6 +60,7 @@ class Delivery(Mode):
     parcel: Parcel | None = None  # of the step that was just committed
     mode: Mode | None = None  # once the index is ready
     senders: Senders[Parcel] | None = None
+    share = 0.0  # of its work that the mode has done
     settling = True  # what was in doubt at the start is not all sent again yet
 
     def __init__(
@@ -141,6 +142,8 @@ class Delivery(Mode):
             senders.wait_for_room()
             yield partial(self._with_confirmation, step, senders.arrived())
             self._ship(senders)
+            self.generations.has_come_to(self.share)
+            yield from self._keeping_position(self.generations.bind())
 
     def _with_confirmation(self, step: Step, parcels: list[Parcel], conn: Connection) -> StepResult:
         """Confirm what has arrived, then do the step; what it writes ahead counts once that has arrived too."""
@@ -148,6 +151,7 @@ class Delivery(Mode):
         reach("before shadow")
         self.writer.version = IndexRepo(conn, self.job.pipeline_id).advance(self._number, self.confirmed)
         result = step(conn)
+        self.share = result.share
         sent = Counts(written=result.counts.written, deleted=result.counts.deleted)
         position = dict(result.position) if result.position else None  # as it is now: a mode goes on with its own
         self.parcel = Parcel(self.writer.version, sent, position)
@@ -165,7 +169,10 @@ class Delivery(Mode):
             return
         if parcel.counts.deleted:
             senders.drain()
-        senders.submit(self.writer.take_outbox(), parcel).add_done_callback(parcel.arrive)
+        shipment = self.writer.take_outbox()
+        if shipment:
+            self.generations.await_created()
+        senders.submit(shipment, parcel).add_done_callback(parcel.arrive)
 
     def _confirm(self, conn: Connection, parcels: list[Parcel]) -> Counts:
         """While older documents are in doubt no version is confirmed: theirs are below it, and would be forgotten."""

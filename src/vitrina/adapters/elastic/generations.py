@@ -1,10 +1,10 @@
 """Which index a run writes: the one that is served, or a new one beside it that takes its place when it is whole."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import structlog
 from psycopg import sql
@@ -14,12 +14,15 @@ from vitrina.adapters.elastic.shadow import create_shadow, drop_shadow
 from vitrina.adapters.elastic.writer import IndexWriter
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Job, Step, StepResult, fetch
-from vitrina.domain.errors import ConfigError, FatalError
+from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Generation, IndexRepo
 
 log = structlog.get_logger()
+MOST = 0.9
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Generations:
@@ -32,8 +35,11 @@ class Generations:
         self.writer = writer
         self.shape = writer.shape
         self.current: Generation
+        self.creating: Future[str | None] | None = None  # its uuid, until somebody has asked for it
+        self.uuid: str | None = None  # of what was created, until it is written down
         self.ready: Future[None]
         self.is_new = False
+        self.is_written_out = False
         self.known: list[Generation] = []
 
     @property
@@ -47,26 +53,47 @@ class Generations:
         return self.current.is_building and self.job.plan.mode != "full" and self.job.position is not None
 
     def open(self) -> Iterator[Step]:
-        """Choose, create if need be, and take the right to write."""
+        """Choose, and take the right to write; a new one is created beside what follows."""
         yield self._look
         chosen, why = self._choose()
         if chosen is None:
             yield from self._begin(why)
         else:
             self.current = chosen
-        self.keeper.take_writes(self.current)
+            self.keeper.take_writes(chosen)
         self.writer.generation = self.current
         self.writer.expect(self.job.reader.plan(sql.SQL(self.job.plan.select))["Plan Width"])
 
+    def await_created(self) -> None:
+        """Before anything is sent: a new one is there, and what earlier epochs send is refused."""
+        if self.creating is None:
+            return
+        self.uuid, self.creating = self.creating.result(), None
+        if self.uuid is None:
+            raise RetryableError(f"somebody else has just created index {self.current.index}")
+        reach("index created")
+        self.keeper.take_writes(self.current)
+
+    def bind(self) -> Iterator[Step]:
+        """Write down what was created. A run that is lost before leaves a generation that nobody goes on with."""
+        if self.uuid is not None:
+            yield partial(self._created, self.uuid)
+
+    def has_come_to(self, share: float) -> None:
+        """When most of it is sent, what the server has in memory is written out: beside the rest, not after it."""
+        if self.current.is_building and share >= MOST and not self.is_written_out:
+            self.is_written_out = True
+            _aside(self.keeper.write_out, self.current.index)
+
     def make_ready(self) -> None:
         """The last documents of an index that is built are on their way: what else it needs is begun beside them."""
+        self.await_created()
         if self.current.is_building:
-            aside = ThreadPoolExecutor(1, "serving")
-            self.ready = aside.submit(self.keeper.make_ready, self.current.index, self.shape.serving)
-            aside.shutdown(wait=False)
+            self.ready = _aside(self.keeper.make_ready, self.current.index, self.shape.serving)
 
     def close(self) -> Iterator[Step]:
         """Serve what was built, and remove what has been retired for long enough."""
+        yield from self.bind()
         if self.current.is_building:
             self.ready.result()
             yield self._verify
@@ -149,15 +176,17 @@ class Generations:
     # ── creating ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, why: str) -> Iterator[Step]:
-        """Written down first, then created: a run that is lost between the two leaves nothing unknown."""
+        """Written down first, then created: a run that is lost between the two leaves nothing unknown.
+
+        It is not waited for, unless the name is in use: it may be ours, or somebody else's, and then another is tried.
+        """
         number = max((generation.number for generation in self.known), default=0)
-        uuid = None
-        while uuid is None:
+        while self.creating is None:
             number += 1
+            is_free = self.keeper.uuid_of(self.keeper.name(number)) is None
             yield partial(self._add, number, why)
-            uuid = self.keeper.create(self.current, self.shape.body)
-            reach("index created")
-        yield partial(self._created, uuid)
+            creating = _aside(self.keeper.create, self.current, self.shape.body)
+            self.creating = creating if is_free or creating.result() else None
         self.is_new = True
 
     def _add(self, number: int, why: str, conn: Connection) -> StepResult:
@@ -172,7 +201,8 @@ class Generations:
     def _created(self, uuid: str, conn: Connection) -> StepResult:
         repo = IndexRepo(conn, self.job.pipeline_id)
         repo.created(self.current.number, uuid)
-        self.current = repo.all()[0]
+        self.current = self.writer.generation = repo.all()[0]
+        self.uuid = None
         return StepResult("index created", position=self.job.position, fields={"index": self.current.index})
 
     # ── serving ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -218,3 +248,11 @@ class Generations:
         drop_shadow(conn, generation)
         IndexRepo(conn, self.job.pipeline_id).remove(generation.number)
         return StepResult("old index removed", fields={"index": generation.index})
+
+
+def _aside(call: Callable[P, T], *args: P.args, **named: P.kwargs) -> "Future[T]":
+    """In a thread of its own."""
+    pool = ThreadPoolExecutor(1, "aside")
+    future = pool.submit(call, *args, **named)
+    pool.shutdown(wait=False)
+    return future

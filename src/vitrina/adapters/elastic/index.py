@@ -84,6 +84,10 @@ class IndexKeeper:
         epoch = alias.removeprefix(self._alias_prefix)
         return alias.startswith(self._alias_prefix) and epoch.isdigit() and int(epoch) <= last
 
+    def write_out(self, index: str) -> None:
+        """A refresh writes the documents in memory as segments; the next one has only those that come after."""
+        self.elastic.refresh(index)
+
     def make_ready(self, index: str, serving: dict[str, Any]) -> None:
         """The settings that were put off, and a refresh beside it: among the last documents both take a while."""
         self.elastic.await_shards(index)

@@ -44,6 +44,10 @@ class Keeper(Protocol):
         """From now on, what earlier epochs send is refused."""
         ...
 
+    def write_out(self, index: str) -> None:
+        """A hint: most of it has come, and will soon be made ready."""
+        ...
+
     def make_ready(self, index: str, serving: dict[str, Any]) -> None:
         """Whatever it needs before it is served."""
         ...

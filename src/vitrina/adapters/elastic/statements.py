@@ -55,8 +55,8 @@ class ShadowSql(MartSql):
         return sql.SQL(
             """
             WITH src AS MATERIALIZED ({source}),
-            put AS (INSERT INTO {shadow} ({names}) SELECT {values} FROM src AS d ORDER BY {order} RETURNING 1)
-            SELECT (SELECT count(*) FROM put) AS written, (SELECT {indexed} FROM src AS d) AS body
+            put AS (INSERT INTO {shadow} ({names}) SELECT {values} FROM src AS d ORDER BY {order})
+            SELECT count(*) AS written, {indexed} AS body FROM src AS d
             """
         ).format(
             source=self._source(scope),
