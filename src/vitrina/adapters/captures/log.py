@@ -17,7 +17,7 @@ R   the relation was rewritten, altered, re-created or dropped; partitions came 
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -31,7 +31,6 @@ from vitrina.adapters.captures.writer import SCHEMA
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
 from vitrina.meta.repos.captures import Capture
-from vitrina.sql.describe import Column
 
 SQL = queries("captures")
 SOURCE = queries("capture_source")
@@ -100,12 +99,12 @@ def read_slice(
     after_id: int,
     limit: int,
     columns: Columns,
-    straight: Mapping[str, Sequence[Column]] | None = None,
+    keys: Columns | None = None,
 ) -> tuple[list[Told], int]:
     """What the changes after an id tell of these relations, and the id up to which they have been read.
 
     At most `limit` changes, ending where a transaction does unless one alone is larger. Of each relation, the columns
-    that are wanted; of a `straight` one just the keys that these columns are, without NULLs. No further than `WINDOW`
+    that are wanted; of one in `keys` just the keys that those columns are, without NULLs. No further than `WINDOW`
     ids at a time: however far behind, it takes about as long. Behind if changes after that id are gone.
     """
     end = tip(conn, source)
@@ -124,9 +123,9 @@ def read_slice(
                 last_id = _cut(conn, rows, after_id, last_id, list(columns), limit)
             between = sql.SQL("({}) AS s WHERE id > {} AND id <= {}").format(rows, after_id, last_id)
             kept = end.images or {}
-            keys = {name: [column.name for column in found] for name, found in (straight or {}).items()}
+            own = keys or {}
             told = [
-                _tell_keys(between, name, keys[name]) if name in keys else _tell(between, name, wanted, kept.get(name))
+                _tell_keys(between, name, own[name]) if name in own else _tell(between, name, wanted, kept.get(name))
                 for name, wanted in columns.items()
             ]
             return [Told(**row) for row in conn.execute(sql.SQL(" UNION ALL ").join(told))], last_id

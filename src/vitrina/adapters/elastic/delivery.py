@@ -38,6 +38,7 @@ class Parcel:
     version: int
     counts: Counts
     position: dict[str, Any] | None
+    share: float  # of its work that the mode has done by then
     made_at: float = field(default_factory=time.monotonic)
     took: float = 0.0  # seconds until it had arrived
 
@@ -60,7 +61,6 @@ class Delivery(Mode):
     parcel: Parcel | None = None  # of the step that was just committed
     mode: Mode | None = None  # once the index is ready
     senders: Senders[Parcel] | None = None
-    share = 0.0  # of its work that the mode has done
     settling = True  # what was in doubt at the start is not all sent again yet
 
     def __init__(
@@ -142,7 +142,6 @@ class Delivery(Mode):
             senders.wait_for_room()
             yield partial(self._with_confirmation, step, senders.arrived())
             self._ship(senders)
-            self.generations.has_come_to(self.share)
             yield from self._keeping_position(self.generations.bind())
 
     def _with_confirmation(self, step: Step, parcels: list[Parcel], conn: Connection) -> StepResult:
@@ -151,10 +150,9 @@ class Delivery(Mode):
         reach("before shadow")
         self.writer.version = IndexRepo(conn, self.job.pipeline_id).advance(self._number, self.confirmed)
         result = step(conn)
-        self.share = result.share
         sent = Counts(written=result.counts.written, deleted=result.counts.deleted)
         position = dict(result.position) if result.position else None  # as it is now: a mode goes on with its own
-        self.parcel = Parcel(self.writer.version, sent, position)
+        self.parcel = Parcel(self.writer.version, sent, position, result.share)
         counts = replace(result.counts, written=arrived.written, deleted=arrived.deleted)
         return replace(result, counts=counts, position=self.position)
 
@@ -173,6 +171,7 @@ class Delivery(Mode):
         if shipment:
             self.generations.await_created()
         senders.submit(shipment, parcel).add_done_callback(parcel.arrive)
+        self.generations.has_come_to(parcel.share)
 
     def _confirm(self, conn: Connection, parcels: list[Parcel]) -> Counts:
         """While older documents are in doubt no version is confirmed: theirs are below it, and would be forgotten."""

@@ -21,7 +21,7 @@ NOTHING = sql.SQL("")
 
 
 def digest(text: sql.Composable) -> sql.Composed:
-    """What tells documents apart: 128 bits, a fifth of the time of sha256. Nobody's secrets depend on it."""
+    """What tells documents apart: 128 bits, in a fraction of the time of sha256. Nobody's secrets depend on it."""
     halves = [sql.SQL('int8send(hashtextextended({} COLLATE "C", {}))').format(text, sql.Literal(s)) for s in SEEDS]
     return sql.SQL(" || ").join(halves)
 

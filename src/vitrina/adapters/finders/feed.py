@@ -9,12 +9,11 @@ from psycopg import sql
 
 from vitrina.adapters.captures import log
 from vitrina.adapters.connections import Connections
+from vitrina.adapters.writers.pieces import unnested
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.sql.describe import Column
-
-COMMA = sql.SQL(", ")
 
 
 @dataclass(frozen=True)
@@ -43,19 +42,13 @@ class Slice:
         """Old and new rows of a relation, as what can stand after FROM; or the keys of them, each once."""
         told = self.told[relation]
         if told.keys:
-            return self._keys(told.keys, self.straight[relation])
+            pairs = zip(told.keys, self.straight[relation], strict=True)
+            arrays = [sql.SQL("{}::{}[]").format(sql.Literal(array), column.sql_type) for array, column in pairs]
+            return unnested(arrays, [column.name for column in self.straight[relation]])
         table = sql.Identifier(*relation.split(".", 1))
         # With a limit, for the planner: it takes a function for 100 rows, and would read whole tables for them.
         text = "(SELECT * FROM jsonb_populate_recordset(NULL::{}, {}::jsonb) LIMIT {})"
         return sql.SQL(text).format(table, sql.Literal(told.images), sql.Literal(told.rows))
-
-    def _keys(self, arrays: Sequence[str], columns: Sequence[Column]) -> sql.Composed:
-        values = [
-            sql.SQL("{}::{}[]").format(sql.Literal(array), column.sql_type)
-            for array, column in zip(arrays, columns, strict=True)
-        ]
-        names = [column.identifier for column in columns]
-        return sql.SQL("(SELECT * FROM unnest({}) AS u ({}))").format(COMMA.join(values), COMMA.join(names))
 
 
 @dataclass(frozen=True)
@@ -89,8 +82,9 @@ class Feed:
         self, after_id: int, columns: Mapping[str, Sequence[str]], limit: int, straight: Mapping[str, Sequence[Column]]
     ) -> Slice | None:
         """The next changes of these relations, with the columns that matter; None if the log no longer has them all."""
+        keys = {relation: [column.name for column in found] for relation, found in straight.items()}
         try:
-            told, last_id = log.read_slice(self.conn, self.source, after_id, limit, columns, straight)
+            told, last_id = log.read_slice(self.conn, self.source, after_id, limit, columns, keys)
         except log.Behind:
             return None
         if self.tip().log_start - 1 > after_id:

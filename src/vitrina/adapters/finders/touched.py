@@ -10,11 +10,10 @@ from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import fetch
 from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.writers.converge import key_arrays, reader_scope
+from vitrina.adapters.writers.pieces import unnested
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
-
-COMMA = sql.SQL(", ")
 
 
 class Touched:
@@ -63,8 +62,7 @@ class Touched:
         mart = self.work.mart
         typed = [sql.SQL("(SELECT ($1::text[])[{}]::{}[])").format(sql.SQL(str(n)), sql.SQL(mart.types[name]))
                  for n, name in enumerate(mart.key, 1)]  # fmt: skip
-        names = COMMA.join(map(sql.Identifier, mart.key))
-        return sql.SQL("(SELECT * FROM unnest({}) AS u ({}))").format(COMMA.join(typed), names)
+        return unnested(typed, mart.key)
 
     def _scope(self, args: list[str | None], count: int, conn: Connection) -> tuple[sql.Composable, list[Any]]:
         """In place as the reader; or staged, from another server or through the transforms."""

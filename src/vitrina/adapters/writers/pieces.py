@@ -1,6 +1,6 @@
 """Pieces of SQL that statements over marts are put together from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from psycopg import sql
 
@@ -15,6 +15,13 @@ def column_of(alias: str, name: str) -> sql.Composed:
 def same_key(key: Sequence[str], left: str, right: str) -> sql.Composed:
     """Whether two aliases have the same key."""
     return AND.join(sql.SQL("{} = {}").format(column_of(left, k), column_of(right, k)) for k in key)
+
+
+def unnested(arrays: Iterable[sql.Composable], names: Iterable[str]) -> sql.Composed:
+    """Arrays, one a column, as a relation that can stand after FROM."""
+    return sql.SQL("(SELECT * FROM unnest({}) AS u ({}))").format(
+        COMMA.join(arrays), COMMA.join(map(sql.Identifier, names))
+    )
 
 
 def positions(alias: str, size: int) -> sql.Composed:
