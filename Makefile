@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PYTEST  = $(BIN)/python -m pytest -n auto --dist worksteal
 READY  := $(VENV)/.ready
 FLOW   := integrations/airflow/.venv
 DBT    := integrations/dbt/.venv
@@ -11,41 +12,49 @@ SCALE  ?= full
 TOOLS  := $(HOME)/.cache/vitrina/tools
 COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
+export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 
-.PHONY: help demo test test-long test-pg15 test-es9 airflow-wheel test-airflow test-dbt lint openapi reference \
-        security-table audit live-verdicts format up down logs migrate-db bench bench-page bench-changes bench-console \
+.PHONY: help demo test test-long test-pg15 test-es9 test-steady slow coverage airflow-wheel test-airflow test-dbt lint openapi reference \
+        security-table audit live-verdicts oracle format up down logs migrate-db bench bench-page bench-changes bench-console \
         screenshots assets faults races model mutations load helm lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): requirements-dev.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("Vitrina needs Python 3.11 or newer, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) …"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PYTHON) tools/environment.py $(VENV) requirements-dev.lock --editable .
 	@touch $@
 
 demo: $(READY)  ## the cinema's tables to its marts, on an embedded Postgres
 	@$(BIN)/vitrina demo $(ARGS)
 
 test: $(READY)  ## all tests, on a real Postgres (ARGS="-k name" to choose)
-	@$(BIN)/python -m pytest -n 3 -m "not long" $(ARGS)
+	@$(PYTEST) -m "not long" $(ARGS)
 
 test-long: $(READY)  ## the tests that take ten seconds or more each
-	@$(BIN)/python -m pytest -m long $(ARGS)
+	@$(PYTEST) -m long $(ARGS)
 
-test-pg15: $(READY)  ## the same tests, on Debian's Postgres 15
-	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(BIN)/python -m pytest -n 3 -m "not long" $(ARGS)
+test-pg15: $(READY)  ## the tests that touch SQL, on Debian's Postgres 15
+	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(PYTEST) -m "sql and not long and not browser" $(ARGS)
 
 test-es9: $(READY)  ## the Elasticsearch tests, on Elasticsearch 9 (needs Java 21 or newer)
-	@VITRINA_TEST_ES_VERSION=$${VITRINA_TEST_ES_VERSION:-9.2.0} $(BIN)/python -m pytest -n 3 -m "elasticsearch and not long" $(ARGS)
+	@VITRINA_TEST_ES_VERSION=$${VITRINA_TEST_ES_VERSION:-9.2.0} $(PYTEST) -m "elasticsearch and not long and not browser" $(ARGS)
+
+test-steady: $(READY)  ## the tests ROUNDS times, with every core kept busy: whatever failed once, and its log
+	@$(BIN)/python -m tools.steady --rounds $(if $(filter file,$(origin ROUNDS)),10,$(ROUNDS)) $(ARGS)
+
+slow: $(READY)  ## tests/slow.json anew: which tests begin first
+	@VITRINA_SLOW=1 $(PYTEST) -m "not long" $(ARGS)
+
+coverage: $(READY)  ## lines and branches that the unit and integration tests reach; page by page in .covered
+	@rm -f .coverage .coverage.*
+	@$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not long" tests/unit tests/integration $(ARGS); code=$$?; \
+	$(BIN)/coverage combine -q && $(BIN)/coverage html -q && $(BIN)/coverage report; exit $$code
 
 $(FLOW)/.ready $(DBT)/.ready: %/.venv/.ready: %/requirements.lock
-	@test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
 	@echo "setting up $(@D) …"
-	@$(@D)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r $<
+	@$(PYTHON) tools/environment.py $(@D) $< --no-deps
 	@touch $@
 
 airflow-wheel: $(READY)  ## the Airflow provider's wheel, into dist
@@ -78,6 +87,9 @@ audit: $(READY)  ## the dependencies against published advisories (needs the net
 
 live-verdicts: $(READY)  ## write tests/corpora/live_verdicts.txt anew
 	@VITRINA_REFRESH=1 $(BIN)/python -m pytest -n 0 tests/integration/test_live_verdicts.py -k committed
+
+oracle: $(READY)  ## generated queries of live marts against brute force (QUERIES=100000)
+	@$(BIN)/python -m tests.liveoracle --queries $(or $(QUERIES),10000) $(ARGS)
 
 format: $(READY)  ## let ruff put the code in shape
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .

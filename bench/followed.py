@@ -75,7 +75,7 @@ class Followed(Ground):
             server.start()
             warehouse = bootstrap.open_warehouse(settings)
             db = stack.enter_context(connect(warehouse.owner, "bench"))
-            db.execute("CREATE EXTENSION pg_stat_statements")
+            db.execute("CREATE EXTENSION pg_stat_statements SCHEMA public")
             fill(db)
             bootstrap.set_up(warehouse, settings)
             install(db, db, "warehouse", "wal", tables, "vitrina_capture")

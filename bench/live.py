@@ -42,7 +42,7 @@ LATENESS = """
     FROM ugc.{name} r JOIN {mart} m USING (film_id) WHERE r.modified > '{since}' ORDER BY r.modified
 """
 PAGES = """
-    SELECT sum(shared_blks_hit + shared_blks_read) AS pages FROM pg_stat_statements
+    SELECT sum(shared_blks_hit + shared_blks_read) AS pages FROM public.pg_stat_statements
     WHERE NOT toplevel AND query LIKE '%FROM ugc.{name} %'
 """
 SOON_AT_REST = {"VITRINA_LINGER_SECONDS": "2"}  # single changes are to find nobody at work
@@ -143,7 +143,7 @@ def steady(followed: Followed, rows: int, seconds: int) -> Measured:
     """100 changes a second among so many ratings; then single ones, that find the follower at rest."""
     name, pipeline = table(rows), aggregate(rows)
     with followed.live(pipeline):
-        followed.execute("SELECT pg_stat_statements_reset()")
+        followed.execute("SELECT public.pg_stat_statements_reset()")
         lates, load = changed(followed, pipeline, rows, 100, seconds)
         pages = float(followed.value(PAGES.format(name=name))) / len(lates)
         single = [lonely(followed, pipeline, rows, number) for number in range(5)]

@@ -211,9 +211,9 @@ def _work(pipe: Pipe) -> None:
     times: list[tuple[float, float]] = []
     claim = LeaseRepo.claim
 
-    def timed(self: LeaseRepo, only: Any = None) -> Claim | None:
+    def timed(self: LeaseRepo, only: Any = None, avoided: Sequence[str] = ()) -> Claim | None:
         began = time.perf_counter()
-        found = claim(self, only)
+        found = claim(self, only, avoided)
         if found:
             times.append((time.time(), (time.perf_counter() - began) * 1000))
         return found

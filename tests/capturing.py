@@ -15,8 +15,7 @@ from typing import Any
 
 from psycopg import sql
 
-from tests.conftest import FAST
-from tests.support import Lab, differences, wait_for
+from tests.support import FAST, Lab, differences, wait_for
 from vitrina.adapters.captures import log
 from vitrina.adapters.captures.engine import Pace
 from vitrina.adapters.captures.installation import install

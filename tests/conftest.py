@@ -1,16 +1,19 @@
 """A real Postgres under every test that touches SQL: migrated once, then cloned per test."""
 
 import fcntl
+import gc
+import json
 import os
-import shutil
-import tempfile
+import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from tests import choosing, patience, room
 from tests.elastic import Search, open_search
 from tests.support import (
     ELASTIC,
@@ -23,21 +26,22 @@ from tests.support import (
     make_templates,
     start_or_skip,
 )
+from tests.support import (
+    FAST as FAST,
+)
 from vitrina.demo.search import INDEXES
+from vitrina.domain.errors import VitrinaError
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.log import configure_logging
 
-for name in (
-    "MAKEFLAGS",
-    "MFLAGS",
-    "MAKEOVERRIDES",
-    "MAKELEVEL",
-    "ARGS",
-):  # of the make that runs us
+OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS")  # of the make that runs us
+for name in (*OF_MAKE, "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(name, None)
+sys.dont_write_bytecode = False  # or each worker, and each program that a test starts, compiles everything again
 
 pytest.register_assert_rewrite("tests.sinks", "tests.faults.oracle")
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
+SLOW = Path(__file__).with_name("slow.json")  # seconds of the tests that take more than three, by `make slow`
+TOOK: dict[str, float] = {}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,9 +49,18 @@ def pytest_configure(config: pytest.Config) -> None:
     configure_logging("json")
     if hasattr(config, "workerinput"):
         return
-    home = Path(tempfile.mkdtemp(prefix="vitrina-tests-"))
-    home.chmod(0o755)
-    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))  # runs last: the order is reversed
+    try:
+        room.choose()
+        start_servers(config)
+    except (room.NoRoom, VitrinaError) as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def start_servers(config: pytest.Config) -> None:
+    """Postgres; Elasticsearch waits for the first test that asks for it. The end of the run ends both."""
+    stack = ExitStack()
+    config.add_cleanup(stack.close)  # runs last: the order is reversed
+    home = stack.enter_context(room.home("vitrina-tests-"))
     os.environ[ELASTIC] = str(home / "elasticsearch")
     config.add_cleanup(elastic_server().purge)
     bin_dir = os.environ.get("VITRINA_TEST_PG_BIN")
@@ -58,19 +71,45 @@ def pytest_configure(config: pytest.Config) -> None:
     make_templates(server.conninfo())
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Tests wait for servers half of their time: two for each core; how many sessions Postgres has is the limit."""
+    return min(8, 2 * (os.cpu_count() or 1))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """How long each test takes, all told; what a part of one takes is in it already."""
+    if not isinstance(report, pytest.SubtestReport):
+        TOOK[report.nodeid] = TOOK.get(report.nodeid, 0) + report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """For `make slow`: write down which tests are to begin first."""
+    if os.environ.get("VITRINA_SLOW") and not hasattr(session.config, "workerinput"):
+        longest = sorted(((round(took), test) for test, took in TOOK.items() if took > 3), reverse=True)
+        SLOW.write_text(json.dumps({test: took for took, test in longest}, indent=1, ensure_ascii=False) + "\n")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What uses the shared Elasticsearch is marked so, for `-m elasticsearch`. The longest test begins first."""
-    items.sort(key=lambda item: "tests/docs/test_pages.py" not in item.nodeid)
+    """What is touched is marked. The longest tests begin first, so that nobody waits for one of them at the end."""
+    known = json.loads(SLOW.read_text())
+    items.sort(key=lambda item: -known.get(item.nodeid, 0))
     for item in items:
-        if "elastic" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.elasticsearch)
+        choosing.mark(item)
+
+
+def pytest_collection_finish() -> None:
+    """What is there now stays to the end: the collector of garbage need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
 
 
 def pytest_report_header() -> str:
-    """Say which server the tests run on."""
+    """Say which server the tests run on, and how long they wait."""
     with psycopg.connect(os.environ[SERVER]) as conn:
-        return f"Postgres {conn.info.parameter_status('server_version')}"
+        version = conn.info.parameter_status("server_version")
+    return f"Postgres {version}, {patience.NAME}={patience.factor():.1f}"
 
 
 @pytest.fixture

@@ -87,5 +87,5 @@ class Search:
 def open_search(lab: Lab, url: str, prefix: str, **settings: Any) -> Iterator[Search]:
     """Let a lab write to this test's indexes."""
     lab.configure(elasticsearch_url=SecretStr(url), allowed_es_indexes=[f"{prefix}*"], **settings)
-    with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
+    with httpx.Client(base_url=url, trust_env=False, verify=False, timeout=60) as http:
         yield Search(lab, http, prefix)

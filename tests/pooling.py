@@ -48,31 +48,45 @@ def find_pgbouncer() -> str:
 @contextmanager
 def pooling(server: str) -> Iterator[int]:
     """The port of a pooler before the server of a unix socket, run by the socket's owner."""
-    program, parts = find_pgbouncer(), conninfo_to_dict(server)
+    program, folder = find_pgbouncer(), Path(tempfile.mkdtemp(prefix="vitrina-pool-"))
+    owner = Path(str(conninfo_to_dict(server)["host"])).stat()
+    (folder / "users").write_text("".join(f'"{user}" ""\n' for user in USERS))
+    if os.geteuid() == 0:
+        shutil.chown(folder, owner.st_uid)
+    process, listen = None, 0
+    try:
+        while process is None or process.poll() is not None:  # somebody else may have taken the port meanwhile
+            listen = configure(folder, server)
+            process = start(program, folder, owner)
+            wait_for(lambda p=process, port=listen: answers(pooled(port, server)) or p.poll() is not None)  # type: ignore[misc]
+        yield listen
+    finally:
+        if process:
+            process.kill()
+            process.wait()
+        shutil.rmtree(folder)
+
+
+def configure(folder: Path, server: str) -> int:
+    """Its file; the port, which was free a moment ago."""
+    parts = conninfo_to_dict(server)
     with socket.create_server(("127.0.0.1", 0)) as free:
         listen = int(free.getsockname()[1])
-    owner = Path(str(parts["host"])).stat()
-    folder = Path(tempfile.mkdtemp(prefix="vitrina-pool-"))
     where = {"host": parts["host"], "port": parts.get("port", 5432), "listen": listen, "folder": folder, "pool": POOL}
-    (folder / "users").write_text("".join(f'"{user}" ""\n' for user in USERS))
     (folder / "pgbouncer.ini").write_text(CONFIGURATION.format(**where))
+    return listen
+
+
+def start(program: str, folder: Path, owner: os.stat_result) -> "subprocess.Popen[bytes]":
+    """As the user who runs the server: it goes in by the socket."""
     is_root = os.geteuid() == 0
-    if is_root:
-        shutil.chown(folder, owner.st_uid)
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [program, "-q", str(folder / "pgbouncer.ini")],
         user=owner.st_uid if is_root else None,
         group=owner.st_gid if is_root else None,
         extra_groups=[] if is_root else None,
         cwd="/",
     )
-    try:
-        wait_for(lambda: answers(pooled(listen, server)))
-        yield listen
-    finally:
-        process.kill()
-        process.wait()
-        shutil.rmtree(folder)
 
 
 def answers(conninfo: str) -> bool:

@@ -79,6 +79,12 @@ SCENARIOS: dict[int, str] = {
     62: "a function inside an allowed view is called by a push-down",
     63: "an index is changed, deleted or made anew by hand",
     64: "everything goes through pgbouncer in transaction mode",
+    # One neighbour.
+    65: "a sink takes connections and never answers",
+    66: "somebody keeps rows of the meta-store locked",
+    67: "a source of a thousand pipelines takes connections and never answers",
+    68: "a transform hangs, crashes or eats all memory",
+    69: "a stranger holds an advisory lock that is ours",
 }
 
 

@@ -1,7 +1,6 @@
 """A lab: one database of its own, pipelines made through the real repos, run by the real executor."""
 
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +15,8 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.patience import SHORT_LEASE
+from tests.patience import wait_for as wait_for
 from vitrina.adapters.connections import Connections
 from vitrina.bootstrap import Warehouse, set_up
 from vitrina.demo.data import load_cinema
@@ -32,11 +33,20 @@ from vitrina.settings import Settings
 
 SERVER = "VITRINA_TEST_SERVER"
 ELASTIC = "VITRINA_TEST_ELASTIC"
+FAST = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "shared_buffers": "64MB",  # a database that is dropped has to be looked for in all of it
+    "max_wal_size": "256MB",
+    "jit": "off",  # it takes longer to compile a query than to run it
+}
 QUICK_JVM = ["-XX:TieredStopAtLevel=1"]  # compiles less: half the time to start, a slower server
 # How many sessions of this database wait for a lock: the server is shared with other tests.
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 QUICK: dict[str, Any] = {
-    "lease_seconds": 5,
+    "lease_seconds": 5 * SHORT_LEASE,
     "poll_seconds": 0.25,
     "linger_seconds": 2,
     "horizon_margin_seconds": 0,
@@ -56,10 +66,11 @@ def make_templates(server: str) -> None:
 
 
 def clone(template: str) -> str:
-    """A new database from a template."""
+    """A new database from a template: its files are copied, with nothing for captures to read in the log."""
     name = f"t_{uuid.uuid4().hex[:12]}"
+    create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
     with psycopg.connect(os.environ[SERVER], autocommit=True) as conn:
-        conn.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), sql.Identifier(template)))
+        conn.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
     return make_conninfo(os.environ[SERVER], dbname=name)
 
 
@@ -93,7 +104,7 @@ def start_or_skip(server: EmbeddedElasticsearch) -> None:
 
 def delete_indexes(url: str, prefix: str) -> None:
     """All whose names begin so, by name: Elasticsearch deletes none by a pattern."""
-    with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
+    with httpx.Client(base_url=url, trust_env=False, verify=False, timeout=30) as client:
         found = client.get(f"/{prefix}*", params={"expand_wildcards": "all"}).raise_for_status()
         for name in found.json():
             client.delete(f"/{name}").raise_for_status()
@@ -114,6 +125,7 @@ class Lab:
         """Clone, hand out, drop."""
         conninfo = clone(template)
         with connect(conninfo, "lab") as db:
+            db.execute("SET search_path = public")  # as in psql: tests create what the owner of a database creates
             lab = cls(conninfo, db, make_connections(conninfo, **settings))
             try:
                 yield lab
@@ -212,14 +224,6 @@ class Lab:
         conninfo = clone(template)
         self.more.append(conninfo)
         return conninfo
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 10) -> None:
-    """Until it is true; fails when the time is up."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.02)
 
 
 @contextmanager

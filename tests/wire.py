@@ -1,5 +1,6 @@
 """A wire between a runner and a server, of Postgres or Elasticsearch alike, that a test may cut, slow down or block."""
 
+import select
 import selectors
 import socket
 import time
@@ -64,6 +65,7 @@ class Wire:
     upstream: tuple[str, int] | str
     trouble: Trouble | None = None
     happened: int = 0
+    is_closed: bool = False
     links: list[Link] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
@@ -79,6 +81,15 @@ class Wire:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.cut()
+
+    def close(self) -> None:
+        """Whoever comes is sent away, until it is opened again."""
+        self.is_closed = True
+        self.cut()
+
+    def open(self) -> None:
+        """As before."""
+        self.is_closed = False
 
     def cut(self) -> None:
         """All connections there are."""
@@ -105,6 +116,9 @@ class Wire:
         with suppress(OSError):  # stopped
             while True:
                 client, _ = self._listener.accept()
+                if self.is_closed:
+                    client.close()
+                    continue
                 try:
                     server = self._connect()
                 except OSError:  # the server is down: so is the wire
@@ -190,3 +204,15 @@ def wired(wire: Wire) -> Iterator[Wire]:
         yield wire
     finally:
         wire.stop()
+
+
+@contextmanager
+def black_hole() -> Iterator[socket.socket]:
+    """Takes every connection and never says a word: like a server behind a network that swallows everything."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        yield listener
+
+
+def is_called(listener: socket.socket) -> bool:
+    """Whether somebody waits to be answered."""
+    return bool(select.select([listener], [], [], 0)[0])

@@ -32,12 +32,12 @@ def count_different_documents(reader: PostgresReader, plan: Plan, elastic: Elast
     elastic.refresh(index)
     pages = (json.loads(page, parse_float=str)["hits"]["hits"] for page in elastic.scan(index))
     found = {_document(hit["_id"], hit["_source"]) for hits in pages for hit in hits}
-    id_ = sql.SQL(" || '|' || ").join(sql.SQL("q.{}::text").format(sql.Identifier(name)) for name in plan.key)
-    text = sql.SQL("SELECT {} AS id, row_to_json(q)::text AS document FROM (\n{}\n) AS q WHERE $1::text[] = '{{}}'")
+    key = sql.SQL(" || '|' || ").join(sql.SQL("q.{}::text").format(sql.Identifier(name)) for name in plan.key)
+    text = sql.SQL("SELECT {} AS id, row_to_json(q.*)::text AS document FROM (\n{}\n) AS q WHERE $1::text[] = '{{}}'")
     wanted = {
-        _document(row["id"], json.loads(row["document"], parse_float=str))
-        for rows in reader.batches(text.format(id_, sql.SQL(plan.select)), ROWS_AT_ONCE)
-        for row in rows
+        _document(id_, json.loads(document, parse_float=str))
+        for _, rows in reader.batches(text.format(key, sql.SQL(plan.select)), ROWS_AT_ONCE)
+        for id_, document in rows
     }
     return len(found ^ wanted)
 
@@ -64,7 +64,11 @@ def _compare_rows(reader: PostgresReader, plan: Plan, columns: list[Column]) -> 
     names = sql.SQL(", ").join(c.identifier for c in transformer.columns)
     mart = reader.fetch(sql.SQL("SELECT {} FROM {}").format(names, sql.Identifier(*plan.target.split("."))))
     query = QueryText(plan.select, tuple(columns), plan.key).by_range(lower=False, upper=False)
-    expected = [row for rows in reader.batches(query, ROWS_AT_ONCE) for row in transformer.apply(rows)]
+    expected = [
+        row
+        for names, rows in reader.batches(query, ROWS_AT_ONCE)
+        for row in transformer.apply([dict(zip(names, values, strict=True)) for values in rows])
+    ]
     return len(_images(mart) ^ _images(expected))
 
 

@@ -48,6 +48,7 @@ class Settings(BaseSettings):
     # The API, and how the command line finds it.
     host: str = "127.0.0.1"
     port: int = Field(default=8765, ge=0, le=65535)
+    trusted_proxies: Names = []  # addresses or networks besides this machine; believed about X-Forwarded-Proto and -For
     url: str | None = None
     token: SecretStr | None = None
 
@@ -57,14 +58,18 @@ class Settings(BaseSettings):
     allowed_es_indexes: Names = []
     allowed_other_targets: Names = []  # of writers that plug-ins bring, with their prefix: sqlite:*
     allowed_functions: Names = []  # schema.name: functions that a query may call though the guard would refuse them
+    trusted_owners: Names = []  # roles whose triggers and the like may run as a mart is written
     search_path: Names = ["public"]  # where a query finds functions and operators of extensions
     transform_modules: Names = []
+    transform_timeout_seconds: float = Field(default=300, gt=0)  # for one batch; then its process is ended
+    transform_memory_mb: int = Field(default=2048, ge=0)  # of one process that transforms; 0: no limit
 
     # How a runner works.
     slots: int = Field(default=4, ge=1, le=64)
     poll_seconds: float = Field(default=2.0, gt=0)
     lease_seconds: float = Field(default=30.0, ge=1)
     linger_seconds: float = Field(default=30.0, ge=0)
+    dependency_seconds: float = Field(default=60.0, ge=0)  # between two looks at what live marts depend on
     backoff_seconds: tuple[float, ...] = (1, 2, 4)
     max_crashes: int = Field(default=3, ge=1)
     horizon_margin_seconds: float = Field(default=1.0, ge=0)
@@ -78,6 +83,8 @@ class Settings(BaseSettings):
     audit_days: float = Field(default=365, ge=30)
     version_days: float = Field(default=365, ge=30)
     change_log_max_rows: int = Field(default=5_000_000, ge=1)
+    audit_share: float = Field(default=0.01, ge=0, le=1)  # of the time, for auditing all live marts together; 0: off
+    audit_rest_seconds: float = Field(default=60, ge=0)  # at least, between two audits of a mart
 
     # The mass-delete guard: more deletes than this share of the mart, and more than this many, need a word.
     max_delete_share: float = Field(default=0.5, gt=0, le=1)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.patience import patient
+
 OURS = ("VITRINA_", "ELASTICSEARCH_")
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
 
@@ -18,7 +20,18 @@ class Cli:
 
     def __call__(self, *arguments: str, expect: int = 0) -> str:
         """Run to the end; what it said, on both channels."""
-        done = subprocess.run(
+        process = self.start(*arguments)
+        try:
+            said, _ = process.communicate(timeout=patient(240))
+        finally:
+            process.kill()
+        assert process.returncode == expect, said
+        assert "Traceback" not in said, said
+        return said
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """To be read from while it runs."""
+        return subprocess.Popen(
             [sys.executable, "-m", "vitrina", *arguments],
             env=self.environment,
             cwd=self.folder,
@@ -26,12 +39,7 @@ class Cli:
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             text=True,
-            timeout=240,
-            check=False,
         )
-        assert done.returncode == expect, done.stdout
-        assert "Traceback" not in done.stdout, done.stdout
-        return done.stdout
 
 
 def free_port() -> str:

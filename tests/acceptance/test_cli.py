@@ -1,7 +1,5 @@
 """The command line as a user meets it: real processes, a home of its own, exit codes."""
 
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +9,7 @@ import pytest
 
 from tests.acceptance.processes import Cli, free_port
 from tests.faults.driver import runner_environment
+from tests.patience import patient, wait_for
 from tests.support import Lab
 
 FILMS = "SELECT f.id AS film_id, f.title FROM content.film_work f"
@@ -65,7 +64,7 @@ def test_up_and_down_twice(stack: Cli, home: Path) -> None:
         "INSERT INTO etl.etl_pipelines (name, source_table, target_table, key, status)"
         " VALUES ('t', 'content.t', 'analytics.t', '{id}', 'RUN_REQUESTED')",
     )
-    wait_until(lambda: rows(url, "SELECT status FROM etl.etl_pipelines") == [("IDLE",)])
+    wait_for(lambda: rows(url, "SELECT status FROM etl.etl_pipelines") == [("IDLE",)])
     assert rows(url, "SELECT status, error FROM etl.etl_runs") == [("SUCCESS", None)]
     assert rows(url, "SELECT id FROM analytics.t") == [(1,)]
     assert "succeeded" in stack("logs")
@@ -78,13 +77,6 @@ def test_up_and_down_twice(stack: Cli, home: Path) -> None:
     stack("down", "--purge")
     assert not (home / "home" / "postgres" / "data").exists()
     assert "vitrina up" in stack("logs", expect=1)
-
-
-def wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
 
 
 def test_the_demo_twice_rewrites_nothing(stack: Cli) -> None:
@@ -117,12 +109,12 @@ def test_once_waits_for_another_runner_that_has_the_pipeline(cli: Cli, lab: Lab,
     lab.add(source_query=FILMS, key=["film_id"])
     lab.sql("UPDATE etl.etl_pipelines SET status = 'RUN_REQUESTED'")
     lab.sql("UPDATE etl.etl_pipelines SET status = 'RUNNING'")
-    with ThreadPoolExecutor() as pool:
-        once = pool.submit(cli, "runner", "--once", "--pipeline", "mart", expect=code)
-        mine = "datname = current_database() AND application_name = 'vitrina once'"
-        wait_until(lambda: lab.value(f"SELECT count(*) FROM pg_stat_activity WHERE {mine}"))
+    with cli.start("runner", "--once", "--pipeline", "mart") as once:
+        assert once.stdout is not None
+        assert any("another runner has it, waiting for its end" in line for line in once.stdout)
         lab.sql(f"UPDATE etl.etl_pipelines SET status = '{end}'")
-        assert f"mart: {end}" in once.result()
+        said, _ = once.communicate(timeout=patient(60))
+    assert (f"mart: {end}" in said, once.returncode) == (True, code)
 
 
 @pytest.mark.long

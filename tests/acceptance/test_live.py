@@ -1,5 +1,6 @@
 """A live mart from a file to following, and captures, as a user of the command line meets them."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -8,7 +9,8 @@ from psycopg.conninfo import make_conninfo
 from tests.acceptance.client import Folder, vitrina
 from tests.acceptance.processes import Cli
 from tests.capturing import Captured, capturing_from, own_server
-from tests.contract.server import Api, wait
+from tests.contract.server import Api
+from tests.patience import wait
 from tests.support import Lab, wait_for
 from vitrina.cli.checking import Check, captures
 from vitrina.cli.freshness import fresh, live_fields
@@ -184,7 +186,23 @@ def test_freshness_in_words() -> None:
     assert fresh(FOLLOWING) == "following, 1,234 ms"
     assert fresh(FOLLOWING | {"lag_ms": 65_000}) == "following, 65 s"
     assert fresh(FOLLOWING | {"state": "catching up", "behind": 1200}) == "catching up, 1,200 changes behind"
+    late = FOLLOWING | {"state": "catching up", "behind": 2175}
+    assert fresh(late | {"rate": 400.2, "seconds_left": 5.4}) == "catching up, 2,175 changes behind, 400/s, about 5.4 s"
+    assert fresh(late | {"compares_at": "2126-01-01T00:00:00+00:00"}).endswith(" d at the latest")
+    audit = {"share": 1.0, "since": AT, "wrong": 0}
+    assert re.fullmatch(
+        r"100% since 202\d-\d\d-\d\d \d\d:\d\d, 0 wrong", live_fields(FOLLOWING | {"audit": audit})["audited"]
+    )
     assert fresh(FOLLOWING | {"capture": ["x"]}) == "following, 1,234 ms, trouble with the capture"
     assert live_fields(None) == {}
     never = live_fields({"state": "not live", "behind": None, "lag_ms": None, "as_of": None, "capture": ["a", "b"]})
-    assert never == {"live": "not live", "behind": None, "latency": None, "capture": "a; b"}
+    assert never == {
+        "live": "not live",
+        "why": None,
+        "behind": None,
+        "latency": None,
+        "audited": None,
+        "capture": "a; b",
+    }
+    next_ = live_fields(FOLLOWING | {"state": "compares next", "why": "the view content.v was replaced"})
+    assert next_["why"] == "the view content.v was replaced"

@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.contract.server import Api, running, serve
+from tests.patience import patient
 from tests.support import Lab
 from vitrina.meta.repos.sessions import SessionRepo
 
@@ -18,7 +19,7 @@ CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 ALONE = "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"  # the network cable is out
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", f"--host-resolver-rules={ALONE}"]
 MANY = "SELECT n AS id, md5(n::text) AS word FROM content.many"
-WAIT_MS = 15_000
+WAIT_MS = 1000 * patient(15)
 expect.set_options(timeout=WAIT_MS)
 
 

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import Desk, many
 from tests.contract.server import Api
+from tests.patience import patient
 
 AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text()
 PAGES = (
@@ -299,7 +300,7 @@ def test_eight_tabs_stay_alive_at_once(filled: Api, desk: Desk) -> None:
     streams = sum(page.evaluate("live.source !== null") for page in pages)
     assert 1 <= streams <= 4
     for page in pages:
-        page.goto(f"{filled.url}/console/system", timeout=5_000)
+        page.goto(f"{filled.url}/console/system", timeout=1000 * patient(5))
 
 
 def test_a_hidden_tab_has_no_stream_and_catches_up_when_it_is_seen(filled: Api, desk: Desk) -> None:

@@ -1,8 +1,7 @@
 """The real app over real HTTP on a lab's database, with a token for each role; and a real runner when asked for."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 from psycopg.conninfo import make_conninfo
 
+from tests.patience import patient, wait
 from tests.support import Lab
 from vitrina.adapters.transformers import load_transforms
 from vitrina.control.api.app import create_app
@@ -57,7 +57,7 @@ class Api:
         self.clients = {role: self._client(headers[role]) for role in ROLES} | {"nobody": self._client({})}
 
     def _client(self, headers: dict[str, str]) -> httpx.Client:
-        return httpx.Client(base_url=self.url, headers=headers, timeout=20)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=patient(20), verify=False)
 
     def ask(self, method: str, path: str, role: str = "admin", **more: Any) -> httpx.Response:
         """One request below /api/v1."""
@@ -105,15 +105,6 @@ class Api:
         return self.lab.sql("SELECT actor, action, details FROM etl.etl_audit ORDER BY id")
 
 
-def wait(look: Callable[[], Any], is_it: Callable[[Any], bool], seconds: float = 15) -> Any:
-    """Look until it is so."""
-    deadline = time.monotonic() + seconds
-    while not is_it(seen := look()):
-        assert time.monotonic() < deadline, f"still {seen}"
-        time.sleep(0.05)
-    return seen
-
-
 @contextmanager
 def serve(lab: Lab, url: str | None = None) -> Iterator[Api]:
     """The app as the API's role, or by another way to the meta-store."""
@@ -124,7 +115,7 @@ def serve(lab: Lab, url: str | None = None) -> Iterator[Api]:
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    wait(lambda: server.started, bool)
+    wait(lambda: server.started)
     port = server.servers[0].sockets[0].getsockname()[1]
     api = Api(lab, app, f"http://127.0.0.1:{port}", tokens)
     try:
@@ -133,7 +124,7 @@ def serve(lab: Lab, url: str | None = None) -> Iterator[Api]:
         for client in api.clients.values():
             client.close()
         server.should_exit = True
-        thread.join(10)
+        thread.join(patient(10))
 
 
 @contextmanager
@@ -146,4 +137,4 @@ def running(lab: Lab) -> Iterator[Runner]:
         yield runner
     finally:
         runner.stopping.set()
-        thread.join(20)
+        thread.join(patient(20))

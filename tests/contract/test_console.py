@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
 from tests.contract.server import ROLES, Api, config, serve
+from tests.patience import patient
 from tests.support import Lab
 from vitrina.meta.repos.sessions import SessionRepo
 from vitrina.meta.repos.tokens import TokenRepo
@@ -64,7 +65,9 @@ RUN = "INSERT INTO etl.etl_runs (pipeline_id, config_version, runner) SELECT id,
 @contextmanager
 def sign_in(api: Api, role: str) -> Iterator[httpx.Client]:
     """A browser of somebody who has signed in."""
-    with httpx.Client(base_url=f"{api.url}/console", headers={"Origin": api.url}, timeout=20) as client:
+    with httpx.Client(
+        base_url=f"{api.url}/console", headers={"Origin": api.url}, verify=False, timeout=patient(20)
+    ) as client:
         if role != "nobody":
             assert client.post("/sign-in", data={"token": api.tokens[role]}).status_code == 303
         yield client

@@ -1,6 +1,7 @@
 """Live pipelines over HTTP: what validation says before, how fresh the mart is after, how its source is captured."""
 
 from collections.abc import Iterator
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.support import Lab
 from vitrina.control.plane import ControlPlane
 from vitrina.control.services.pipelines import PipelineService
 from vitrina.domain.pipeline import Pipeline
+from vitrina.runner.dependencies import DependencyDesk
 from vitrina.runner.main import Runner
 
 CARD = """
@@ -248,6 +250,46 @@ def test_freshness_from_not_live_to_following(live: Living, watched: Api) -> Non
     assert watched.get("/pipelines/mart")["live"]["lag_ms"] == now["lag_ms"]
 
 
+def test_one_that_catches_up_says_how_fast_and_how_long_it_will_take(live: Living, watched: Api) -> None:
+    pipeline, lab = live.add(CARD), live.lab
+    live.follow(pipeline)
+    for _ in range(2):
+        lab.sql(
+            "UPDATE content.genre SET name = name || '!' WHERE id IN (SELECT genre_id FROM content.genre_film_work)"
+        )
+        live.catch_up()
+        late = watched.get("/pipelines/mart/status")["live"]
+        live.follow(pipeline)
+    assert late["rate"] > 0
+    assert late["seconds_left"] == pytest.approx(late["behind"] / late["rate"], abs=0.06)
+    assert (watched.get("/pipelines/mart/status")["live"]["seconds_left"], late["compares_at"]) == (None, None)
+
+
+def test_one_that_waits_for_its_next_comparison_says_when_that_is(live: Living, watched: Api) -> None:
+    live.follow(live.add(CARD))
+    live.lab.sql("UPDATE content.film_work SET title = title || '!'")
+    live.catch_up()
+    moved = """UPDATE etl.etl_state SET checkpoint = jsonb_set(checkpoint, '{live}', checkpoint -> 'live' ||
+               '{"not_before": "2030-01-01T00:00:00+00:00", "compare_after": "2030-01-01T00:01:00+00:00"}')"""
+    live.lab.sql(moved)
+    now = watched.get("/pipelines/mart/status")["live"]
+    assert (now["state"], now["compares_at"][:16], now["rate"]) == ("catching up", "2030-01-01T00:01", None)
+
+
+def test_how_the_audit_stands_is_told(live: Living, watched: Api) -> None:
+    lab = live.lab
+    lab.configure(audit_share=1.0, audit_rest_seconds=3600)
+    pipeline = live.add(CARD)
+    live.follow(pipeline)
+    assert watched.get("/pipelines/mart/status")["live"]["audit"]["share"] == 0
+    lab.sql("UPDATE analytics.mart SET title = 'by hand' WHERE ctid = (SELECT ctid FROM analytics.mart LIMIT 1)")
+    lab.sql("UPDATE etl.etl_mart_audits SET next_at = now()")
+    live.follow(pipeline)
+    status = watched.get("/pipelines/mart/status")
+    assert (status["live"]["audit"]["share"], status["live"]["audit"]["wrong"]) == (1, 1)
+    assert [incident["kind"] for incident in status["incidents"]] == ["wrong"]
+
+
 def test_a_change_that_does_not_concern_a_mart_leaves_it_following(live: Living, watched: Api) -> None:
     live.follow(live.add(CARD))
     live.lab.sql("UPDATE ugc.ratings SET rating = 1")
@@ -267,6 +309,24 @@ def test_what_is_paused_is_stopped_and_another_generation_means_a_comparison(liv
     live.lab.sql("UPDATE etl.etl_captures SET generation = generation + 1, generation_reason = 'the slot was lost'")
     lost = watched.get("/pipelines/mart/status")["live"]
     assert (lost["state"], lost["behind"]) == ("compares next", None)
+    assert lost["why"] == "changes may be missing: the slot was lost"
+
+
+def test_what_has_changed_besides_rows_is_named_until_it_is_compared(live: Living, watched: Api) -> None:
+    lab = live.lab
+    view = "CREATE OR REPLACE VIEW content.titles AS SELECT id AS film_id, {} AS title FROM content.film_work"
+    lab.sql(view.format("title"))
+    lab.sql("GRANT SELECT ON content.titles TO vitrina_reader")
+    pipeline = live.add("SELECT film_id, title FROM content.titles", schedule_interval="1d")
+    live.follow(pipeline)
+    lab.sql(view.format("upper(title)"))
+    lab.configure(dependency_seconds=0)
+    DependencyDesk(lab.connections, Event()).look(lab.db)
+    now = watched.get("/pipelines/mart/status")["live"]
+    assert (now["state"], now["why"]) == ("compares next", "the view content.titles was replaced")
+    live.follow(pipeline)
+    now = watched.get("/pipelines/mart/status")["live"]
+    assert (now["state"], now["why"]) == ("following", None)
 
 
 def test_a_pipeline_of_another_mode_has_no_freshness(api: Api) -> None:

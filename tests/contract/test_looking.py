@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.server import PLAN, Api, serve, wait
+from tests.contract.server import PLAN, Api, serve
+from tests.patience import wait
 from tests.support import Lab
 from vitrina.runner.main import Runner
 

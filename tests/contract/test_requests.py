@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.contract.server import FILMS, PLAN, Api, config, wait
+from tests.contract.server import FILMS, PLAN, Api, config
+from tests.patience import wait
 from vitrina.control.services import requests
 from vitrina.control.services.validation import Validation
 from vitrina.runner.main import Runner
@@ -37,7 +38,8 @@ def test_preview_without_a_runner_says_where_to_look(api: Api) -> None:
     response = api.post("/pipelines/catalog/preview")
     assert (response.status_code, response.json()["status"]) == (202, "REQUESTED")
     path = response.headers["Location"].removeprefix("/api/v1")
-    assert api.get(path, role="viewer")["id"] == response.json()["id"]
+    assert api.get(path, role="operator")["id"] == response.json()["id"]
+    assert api.ask("GET", path, role="viewer").status_code == 403  # a preview is data
 
 
 def test_preview_never_writes(api: Api, runner: Runner) -> None:

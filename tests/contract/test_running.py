@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.contract.server import CHANGED_FILMS, Api, wait
+from tests.contract.server import CHANGED_FILMS, Api
+from tests.patience import patient, wait
 from tests.support import BLOCKED, Lab
 from vitrina.runner.main import Runner
 
@@ -97,7 +98,7 @@ def test_one_key_for_two_pipelines_at_once_starts_one(api: Api) -> None:
         api.lab.sql("INSERT INTO etl.etl_idempotency VALUES ('one', %s, '{\"options\": {}}')", first["id"])
         thread.start()
         wait(lambda: api.lab.value(BLOCKED), bool)
-    thread.join(10)
+    thread.join(patient(10))
     assert answers == [409]
     assert api.get("/pipelines/b/status")["status"] == "IDLE"
 

@@ -362,3 +362,9 @@ SELECT point(1, 2) <-> point(4, 6) AS distance, box '((0,0),(2,2))' @> point(1, 
 
 -- name: two columns as a row
 SELECT (r).rating AS rating, ROW(1, 'a')::text AS pair FROM (SELECT r FROM ugc.ratings r) s
+
+-- name: a sample that is always the same
+SELECT id FROM content.film_work TABLESAMPLE system (10) REPEATABLE (1) UNION ALL SELECT id FROM content.person TABLESAMPLE bernoulli (5) REPEATABLE (2)
+
+-- name: text search by the name of a configuration
+SELECT id, to_tsvector('english', title) AS t, pg_typeof(title) = 'text'::regtype AS s FROM content.film_work

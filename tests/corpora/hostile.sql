@@ -765,6 +765,15 @@ SELECT current_query() AS a
 -- name: reads the server: pg_lock_status
 SELECT pg_lock_status() AS a
 
+-- name: reads the server: pg_input_is_valid of a name
+SELECT pg_input_is_valid('auth.users', 'regclass') AS a
+
+-- name: reads the server: pg_input_is_valid of a type that is computed
+SELECT pg_input_is_valid(title, title) AS a FROM content.film_work
+
+-- name: reads the server: pg_input_is_valid, honest and not
+SELECT pg_input_is_valid(title, 'integer') AS a, pg_input_is_valid(title, 'content.checked') AS b FROM content.film_work
+
 -- name: reads the server: pg_input_is_valid
 SELECT pg_input_is_valid('x', 'content.checked') AS a
 
@@ -792,8 +801,11 @@ SELECT id FROM content.film_work f WHERE (SELECT true FROM pg_sleep(60) WHERE f.
 -- name: random sample
 SELECT id FROM content.film_work TABLESAMPLE bernoulli (10)
 
--- name: random sample, repeatable
-SELECT id FROM content.film_work TABLESAMPLE system (10) REPEATABLE (1)
+-- name: random sample beside one that is repeatable
+SELECT f.id FROM content.film_work f TABLESAMPLE system (10) REPEATABLE (1), content.person p TABLESAMPLE bernoulli (5)
+
+-- name: random sample, repeatable by chance
+SELECT id FROM content.film_work TABLESAMPLE system (10) REPEATABLE (random())
 
 -- name: built-in by its schema
 SELECT pg_catalog.pg_sleep(60) AS a
@@ -806,6 +818,15 @@ SELECT f FROM pg_ls_dir('.') AS f
 
 -- name: input function with any type's oid
 SELECT record_in('(x)', 'content.box'::regtype, -1)::text AS a
+
+-- name: reads the server: numbers to regclass
+SELECT g::oid::regclass::text AS r FROM generate_series(16384, 17000) g
+
+-- name: reads the server: numbers to regrole
+SELECT ('{10}'::oid[])::regrole[]::text AS r
+
+-- name: reads the server: number to regtype
+SELECT 16385::regtype::text AS r
 
 -- name: text to regclass
 SELECT t::regclass AS r FROM (VALUES ('auth.users'::text)) AS v (t)

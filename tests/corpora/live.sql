@@ -822,3 +822,25 @@ SELECT p.full_name AS name, count(f.id) AS n FROM content.person p JOIN (
     SELECT pf.person_id, pf.film_work_id AS film_id FROM content.person_film_work pf
     UNION SELECT pf.person_id, l.film_id FROM content.person_film_work pf JOIN ugc.likes l ON l.film_id = pf.film_work_id) x
 ON x.person_id = p.id LEFT JOIN content.film_work f ON f.id = x.film_id GROUP BY p.full_name
+
+-- name: a flag of a subquery that may be missing
+-- key: id, liked
+SELECT f.id, coalesce(l.liked, 0) AS liked, f.title
+FROM content.film_work f LEFT JOIN (SELECT DISTINCT film_id, 1 AS liked FROM ugc.likes) l ON l.film_id = f.id
+
+-- name: grouping sets that share the key
+-- key: film_id
+SELECT film_id, created, count(*) AS n FROM ugc.ratings GROUP BY GROUPING SETS ((film_id, created), (film_id))
+
+-- name: key by division
+-- key: k
+SELECT s.threshold / s.id AS k, count(*) AS n FROM ugc.settings s GROUP BY s.threshold / s.id
+
+-- name: key by nullif
+-- key: k
+SELECT nullif(s.parent_id, 3) AS k, count(*) AS n FROM content.studio s GROUP BY 1
+
+-- name: key by distinct from
+-- key: id, moved
+SELECT s.id, s.parent_id IS DISTINCT FROM t.threshold AS moved, t.id AS setting
+FROM content.studio s LEFT JOIN ugc.settings t ON t.id = s.id

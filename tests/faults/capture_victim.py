@@ -4,6 +4,7 @@ import sys
 from threading import Event
 
 from tests.capturing import EAGER
+from tests.patience import SHORT_LEASE
 from tests.support import make_connections
 from vitrina import failpoints
 from vitrina.runner.capturing import CaptureDesk
@@ -16,7 +17,7 @@ def main() -> None:
     """Die where told to."""
     conninfo, points = sys.argv[1:]
     failpoints.arm(points)
-    CaptureDesk(make_connections(conninfo, lease_seconds=1), Identity(), Event(), EAGER).main_loop()
+    CaptureDesk(make_connections(conninfo, lease_seconds=SHORT_LEASE), Identity(), Event(), EAGER).main_loop()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.elastic import Search
 from tests.faults.oracle import Oracle
+from tests.patience import patient
 from tests.support import Lab, wait_for
 from vitrina import failpoints
 from vitrina.adapters.connections import Connections
@@ -62,7 +63,7 @@ class Nursery:
     def kill_at(self, pipeline: Pipeline, point: str, **options: bool) -> None:
         """A run that ends at this place."""
         child = self.start(pipeline, point, **options)
-        child.join(60)
+        child.join(patient(60))
         assert (point, child.exitcode) == (point, -signal.SIGKILL)
 
     def stop_at(self, pipeline: Pipeline, points: str, **options: bool) -> ForkServerProcess:

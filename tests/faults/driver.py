@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.oracle import Oracle
+from tests.patience import SHORT_LEASE, patient, wait
 from tests.support import Lab
 from vitrina.domain.pipeline import Pipeline
 from vitrina.runner.manager import PipelineManager
 
 ROUNDS = int(os.environ.get("VITRINA_ROUNDS", "0"))
 ITEMS = "SELECT i.id, i.title FROM content.items i"
-LEASE = 1.0
+LEASE = SHORT_LEASE
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Driver:
     def stop(self, process: subprocess.Popen[bytes]) -> int:
         """SIGTERM; the exit code."""
         process.terminate()
-        return process.wait(20)
+        return process.wait(patient(20))
 
     def said(self) -> str:
         """What all processes logged."""
@@ -73,10 +73,10 @@ class Driver:
 
     def wait(self, condition: Callable[[], Any], seconds: float = 30) -> None:
         """Until it holds."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, f"waited in vain; the runners said:\n{self.said()[-6000:]}"
-            time.sleep(0.01)
+        try:
+            wait(condition, seconds=seconds, pause=0.01)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the runners said:\n{self.said()[-6000:]}") from None
 
     def wait_for_batches(self, pipeline: Pipeline, count: int) -> None:
         """Until its runs have committed so many."""

@@ -24,6 +24,7 @@ from tests.capturing import Captured, own_server
 from tests.elastic import Search, open_search
 from tests.faults.children import FORKS, is_stopped
 from tests.faults.oracle import Oracle
+from tests.patience import SHORT_LEASE, patient
 from tests.pooling import pooling
 from tests.support import Lab, beside, make_connections, make_templates, wait_for
 from tests.wire import Wire, through, to_postgres, wired
@@ -37,7 +38,7 @@ from vitrina.meta.db import connect
 from vitrina.runner.main import Runner
 
 SETTINGS: dict[str, Any] = {
-    "lease_seconds": 1,
+    "lease_seconds": SHORT_LEASE,
     "linger_seconds": 0.1,
     "poll_seconds": 0.1,
     "horizon_margin_seconds": 0.05,
@@ -263,7 +264,7 @@ class Rig:
             child.signal(signal.SIGCONT)
             child.process.terminate()
         for child in self.children:
-            child.process.join(30)
+            child.process.join(patient(30))
             if child.process.is_alive():
                 child.kill()
         return [child.process.exitcode for child in self.children]
@@ -273,7 +274,7 @@ class Rig:
         moved = self.index.upstream != address_of(url)
         self.index.upstream = address_of(url)
         self.search.http.close()
-        self.search.http = httpx.Client(base_url=url, trust_env=False, timeout=60)
+        self.search.http = httpx.Client(base_url=url, trust_env=False, verify=False, timeout=60)
         return "elsewhere" if moved else "at the same port"
 
     def crash(self) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.faults.rig import Child, Rig
+from tests.patience import patient
 from tests.wire import COMMIT, Trouble, Wire
 from vitrina.domain.pipeline import Pipeline
 from vitrina.failpoints import PLACES
@@ -179,7 +180,7 @@ class Loop:
         if forgiving:
             self._ask_again()
         rig.run(chosen)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patient(20)
         while late := [p for p in rig.unequal(chosen) if p.mode == "incremental"]:
             # Somebody's transaction was open: the horizon was before the last changes. The next run sees them.
             assert time.monotonic() < deadline, f"lost: {rig.oracle.explain(late[0])}\n{rig.state()}"

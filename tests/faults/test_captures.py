@@ -16,6 +16,7 @@ import pytest
 from tests.capturing import SCHEMA, TABLES, Captured, capturing, own_server
 from tests.faults.capture_victim import POINTS
 from tests.faults.driver import ROUNDS
+from tests.patience import SHORT_LEASE, patient
 from tests.support import Lab, beside, make_connections, make_templates, wait_for
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta.db import connect
@@ -95,7 +96,7 @@ def test_killed_at_every_point_and_the_server_crashed(server: EmbeddedPostgres, 
             for round_ in range(max(1, ROUNDS // 10)):
                 for point in POINTS:
                     process = victim(captured, f"{point}=kill:{random.randint(1, 4)}")
-                    assert process.wait(60) == -signal.SIGKILL
+                    assert process.wait(patient(60)) == -signal.SIGKILL
                     captured.lab.sql("UPDATE etl.etl_captures SET expires_at = now() WHERE owner IS NOT NULL")
                 process = victim(captured)
                 grown = captured.capture.last_id
@@ -109,7 +110,7 @@ def test_killed_at_every_point_and_the_server_crashed(server: EmbeddedPostgres, 
 
 @KINDS
 def test_stopped_past_its_lease_another_goes_on_and_the_zombie_stores_nothing(kind: str) -> None:
-    with capturing(kind, lease_seconds=1) as captured:
+    with capturing(kind, lease_seconds=SHORT_LEASE) as captured:
         captured.install()
         captured.follow()
         for _ in range(max(1, ROUNDS // 20)):
@@ -142,7 +143,7 @@ def test_a_transaction_of_many_chunks_is_whole_or_not_there(kind: str) -> None:
         captured.follow()
         process = victim(captured, "before append=kill:2")  # in the middle of it
         captured.run(f"INSERT INTO content.keyed SELECT i, repeat('x', 20) FROM generate_series(1, {rows}) i")
-        assert process.wait(60) == -signal.SIGKILL
+        assert process.wait(patient(60)) == -signal.SIGKILL
         captured.lab.sql("UPDATE etl.etl_captures SET expires_at = now()")
         left = captured.lab.value("SELECT count(*) FROM etl.etl_change_segments")
         assert captured.capture.last_id == 0

@@ -16,6 +16,7 @@ import pytest
 from tests.elastic import Search, open_search
 from tests.faults.children import CURSOR, Nursery
 from tests.faults.driver import ROUNDS
+from tests.patience import patient
 from tests.sinks import pause_at_batch
 from tests.support import Lab, wait_for
 from vitrina.adapters.elastic import bulk
@@ -125,7 +126,7 @@ def test_a_runner_stopped_in_the_middle_of_a_bulk_writes_nothing_when_it_goes_on
     nursery.assert_all_well(pipeline)
     sent = nursery.search.sent("zombie")
     os.kill(zombie.pid or 0, signal.SIGCONT)
-    zombie.join(60)
+    zombie.join(patient(60))
     assert zombie.exitcode == 0
     nursery.assert_all_well(pipeline)
     assert nursery.search.sent("zombie") == sent
@@ -142,7 +143,7 @@ def test_a_runner_stopped_in_a_rebuild_serves_nothing_when_it_goes_on(nursery: N
     nursery.lab.run(pipeline, rebuild=True)
     serves = nursery.search.serves("zombie")
     os.kill(zombie.pid or 0, signal.SIGCONT)
-    zombie.join(60)
+    zombie.join(patient(60))
     assert (zombie.exitcode, nursery.search.serves("zombie")) == (0, serves)
     nursery.lab.run(pipeline)
     nursery.assert_all_well(pipeline)
@@ -216,7 +217,7 @@ def restart_in_the_middle(nursery: Nursery, server: EmbeddedElasticsearch) -> No
     server.start()
     os.kill(zombie.pid or 0, signal.SIGCONT)
     thread.join()
-    zombie.join(60)
+    zombie.join(patient(60))
     assert zombie.exitcode == 0
     nursery.assert_all_well(pipeline)
     assert nursery.lab.last_run(pipeline)["attempt"] == 1  # it waited

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from tests.elastic import Search
 from tests.faults.children import CURSOR, ITEMS, Nursery
 from tests.faults.oracle import Oracle
+from tests.patience import SHORT_LEASE
 from tests.support import Lab, wait_for
 from tests.wire import COMMIT, Trouble, Wire, through, to_postgres, wired
 
@@ -62,7 +63,7 @@ def test_a_connection_that_is_dead_for_longer_than_a_lease_delays_and_loses_noth
     lab: Lab, oracle: Oracle, wire: Wire
 ) -> None:
     """Nothing passes and nobody is told, until the wire is healed."""
-    lab.configure(lease_seconds=1)
+    lab.configure(lease_seconds=SHORT_LEASE)
     pipeline = lab.add(source_query=ITEMS, key=["id"], batch_size=10)
     wire.trouble = Trouble("swallow", COMMIT, after=FENCE, skip=3)
     lab.request(pipeline)

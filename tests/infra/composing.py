@@ -14,7 +14,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,12 +24,13 @@ import yaml
 from psycopg import sql
 
 from tests.acceptance.processes import CLEAN
+from tests.patience import patient, wait
 from vitrina.embedded import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
 FILE, DOCKERFILE = ROOT / "infra" / "docker-compose.yml", ROOT / "Dockerfile"
 VARIABLE = re.compile(r"\$\{(\w+)(?::([-?])([^}]*))?\}")
-PATIENCE_SECONDS = 180.0  # a busy machine starts a process in tens of seconds
+PATIENCE_SECONDS = 60.0
 
 
 def read(file: Path, variables: Mapping[str, str]) -> dict[str, Any]:
@@ -94,7 +94,10 @@ class Composed:
         """Stop what still runs, within the grace that it asks for; how each process ended."""
         for process in self._alive():
             process.send_signal(signal.SIGTERM)
-        ends = {name: [process.wait(PATIENCE_SECONDS) for process in found] for name, found in self.processes.items()}
+        ends = {
+            name: [process.wait(patient(PATIENCE_SECONDS)) for process in found]
+            for name, found in self.processes.items()
+        }
         self.database.purge()
         return ends
 
@@ -133,12 +136,12 @@ class Composed:
         }
 
     def _await(self, name: str, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not condition():
+        def is_ready() -> bool:
             failed = [p.returncode for p in self.processes.get(name, ()) if p.poll()]
             assert not failed, f"{name} ended with {failed}: {self.said(name)}"
-            assert time.monotonic() < deadline, f"{name} is not ready: {self.said(name)}"
-            time.sleep(0.3)
+            return condition()
+
+        wait(is_ready, seconds=PATIENCE_SECONDS, pause=0.3)
 
     def _start(self, name: str) -> None:
         service = self.services[name]

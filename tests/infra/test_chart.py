@@ -11,12 +11,11 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-import typer
 import yaml
 
+from tests import commands
 from tests.infra.composing import ROOT
 from vitrina import __version__
-from vitrina.cli import app
 from vitrina.settings import Settings
 
 CHART = ROOT / "infra" / "helm" / "vitrina"
@@ -115,11 +114,9 @@ def test_no_pod_is_root_or_writes_or_holds_a_secret(manifests: list[dict[str, An
 
 
 def test_every_process_is_a_command_with_settings_that_there_are(manifests: list[dict[str, Any]]) -> None:
-    commands: Any = typer.main.get_command(app)
     for pod in pods(manifests):
         name, *options = pod["containers"][0]["args"]
-        known = {option for parameter in commands.commands[name].params for option in parameter.opts}
-        assert set(options) <= known
+        assert set(options) <= commands.options(name)
         assert set(variables(pod)) <= SETTINGS
 
 
@@ -134,6 +131,37 @@ def test_only_the_migration_signs_in_as_the_owner(everything: list[dict[str, Any
         "cinema-vitrina-runner": "runner-url",
         "cinema-vitrina-migrate": "owner-url",
     }
+
+
+def test_each_pod_holds_the_secrets_that_it_needs_and_no_other(everything: list[dict[str, Any]]) -> None:
+    held = {
+        m["metadata"]["name"].rpartition("-")[2]: {
+            v["key"] for v in variables(m["spec"]["template"]["spec"]).values() if isinstance(v, dict)
+        }
+        for m in everything
+        if m["kind"] in ("Deployment", "Job")
+    }
+    assert held == {
+        "api": {"api-url", "reader-url", "metrics-token"},
+        "runner": {"runner-url", "reader-url", "capture-url", "elasticsearch-api-key", "metrics-token"},
+        "migrate": {"owner-url", "runner-url", "reader-url", "api-url", "capture-url", "token"},
+    }
+
+
+def test_nobody_reaches_a_runner_and_the_api_only_at_its_port(helm: str, tmp_path: Path) -> None:
+    found = render(helm, tmp_path, {"networkPolicy": {"from": [{"podSelector": {}}]}})
+    assert find(found, "NetworkPolicy", "-runner")["spec"]["ingress"] == []
+    (rule,) = find(found, "NetworkPolicy", "-api")["spec"]["ingress"]
+    assert (rule["ports"], rule["from"]) == ([{"port": "http", "protocol": "TCP"}], [{"podSelector": {}}])
+    assert not [
+        m for m in render(helm, tmp_path, {"networkPolicy": {"enabled": False}}) if m["kind"] == "NetworkPolicy"
+    ]
+
+
+def test_an_image_can_be_pinned_by_its_digest(helm: str, tmp_path: Path) -> None:
+    digest = "sha256:" + "0" * 64
+    for pod in pods(render(helm, tmp_path, {"image": {"digest": digest}})):
+        assert pod["containers"][0]["image"].endswith(f"@{digest}")
 
 
 def test_every_key_of_the_secret_is_documented(everything: list[dict[str, Any]]) -> None:

@@ -8,17 +8,15 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import jsonschema_rs
 import psycopg
 import pytest
-import typer
 
+from tests import commands
 from tests.acceptance.processes import CLEAN
 from tests.infra.composing import DOCKERFILE, FILE, ROOT, image, path_with, read, read_env
 from vitrina import __version__
-from vitrina.cli import app
 from vitrina.cli.provisioning import TOKEN_LENGTH
 from vitrina.settings import Settings
 
@@ -122,11 +120,9 @@ def test_systemd_finds_nothing_in_a_unit(file: Path, tmp_path: Path) -> None:
 def test_the_page_about_operations_names_what_there_is() -> None:
     page = (ROOT / "docs" / "operations.md").read_text()
     told = page.replace("generic vitrina", "")  # a secret of that name
-    named = set(re.findall(r"\bvitrina ([a-z]+)(?: [^`\n]*?(--[a-z-]+))?", told))
-    commands: Any = typer.main.get_command(app)
+    named = set(re.findall(r"\bvitrina ([a-z]+)(?: [^`\n)]*?(--[a-z-]+))?", told))
     for name, option in named:
-        assert name in commands.commands, name
-        known = {option for parameter in commands.commands[name].params for option in parameter.opts}
+        known = commands.options(name)
         assert not option or option in known | {"--role"}, (name, option)  # of a command below it
     assert set(re.findall(r"VITRINA_[A-Z_]+", page)) <= SETTINGS
     paths = set(re.findall(r"infra/[\w./*-]+\w", page)) - {"infra/.env"}

@@ -13,6 +13,7 @@ import structlog
 
 from tests.faults.children import FORKS
 from tests.living import living
+from tests.patience import patient
 from tests.receiver import Receiver, receiving
 from tests.support import Lab, make_connections, wait_for
 from vitrina import failpoints
@@ -207,7 +208,7 @@ def test_a_runner_killed_between_sending_and_saying_so_is_followed_by_one_that_s
     lab.configure(**webhook(receiver.url))
     child = FORKS.Process(target=send_and_die, args=(lab.connections,))
     child.start()
-    child.join(30)
+    child.join(patient(30))
     assert child.exitcode == -signal.SIGKILL
     assert lab.sql(ALERTS) == [("failed", None, "PENDING")]
     with lab.runner():

@@ -8,6 +8,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.corpora import FIXTURES
+from tests.patience import patient
 from tests.support import Lab
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.domain.errors import ConfigError
@@ -134,8 +135,8 @@ def test_odd_names_neither_hide_a_call_nor_fake_one(reader: PostgresReader, name
 
 def test_nothing_of_the_query_is_executed(lab: Lab, reader: PostgresReader) -> None:
     began = time.monotonic()
-    refused(reader, "SELECT pg_sleep(5), content.touch(1), 1 / 0 AS n FROM content.view_sleeps")
-    assert time.monotonic() - began < 2
+    refused(reader, "SELECT pg_sleep(60), content.touch(1), 1 / 0 AS n FROM content.view_sleeps")
+    assert time.monotonic() - began < patient(1)
     assert lab.value("SELECT count(*) FROM content.film_work WHERE title IN ('touched', 'wiped')") == 0
 
 
@@ -151,7 +152,7 @@ def test_the_connection_is_as_before(reader: PostgresReader) -> None:
     shown = reader.conn.execute(
         "SELECT current_setting('debug_print_rewritten') AS d, current_setting('search_path') AS s"
     )
-    assert shown.fetchall() == [{"d": "off", "s": '"$user", public'}]
+    assert shown.fetchall() == [{"d": "off", "s": "pg_catalog,pg_temp"}]
 
 
 def test_a_check_takes_milliseconds(reader: PostgresReader) -> None:
@@ -161,7 +162,7 @@ def test_a_check_takes_milliseconds(reader: PostgresReader) -> None:
         began = time.perf_counter()
         findings(reader, query)
         took.append(time.perf_counter() - began)
-    assert sorted(took)[10] < 0.05
+    assert sorted(took)[10] < patient(0.025)
 
 
 def test_the_reader_keeps_the_trees_out_of_the_servers_log(reader: PostgresReader) -> None:
@@ -222,3 +223,13 @@ def test_a_stacked_statement_is_refused_by_copy_too(lab: Lab) -> None:
         reader.copy_out(smuggled, "text") as copy,
     ):
         list(copy)
+
+
+@pytest.mark.parametrize("type_", ["integer", "timestamptz", "numeric(3,1)", "int4range", "json[]"])
+def test_whether_a_text_is_a_value_of_a_type_that_every_server_has_may_be_asked(
+    reader: PostgresReader, type_: str
+) -> None:
+    if reader.conn.info.server_version < 160_000:
+        pytest.skip("this server does not know pg_input_is_valid")
+    query = f"SELECT id, pg_input_is_valid(title, '{type_}') AS ok FROM content.film_work"
+    assert findings(reader, query) == []

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.capturing import Captured, capturing
+from tests.patience import patient
 from tests.support import wait_for
 
 
@@ -217,7 +218,7 @@ def test_ids_grow_without_gaps_and_followers_are_woken(captured: Captured) -> No
     with psycopg.connect(captured.lab.conninfo, autocommit=True) as listener:
         listener.execute("LISTEN vitrina_changes")
         captured.run("INSERT INTO content.keyed VALUES (1), (2), (3)")
-        assert [n.payload for n in listener.notifies(timeout=10, stop_after=1)] == ["warehouse"]
+        assert [n.payload for n in listener.notifies(timeout=patient(10), stop_after=1)] == ["warehouse"]
     captured.catch_up()
     ids = [c["id"] for c in captured.changes()]
     assert ids == list(range(captured.base + 1, captured.base + 1 + len(ids)))

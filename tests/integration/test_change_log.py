@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from tests.capturing import Captured, capturing, logged
 from tests.support import BLOCKED, Lab, wait_for
@@ -346,6 +347,15 @@ def test_the_barrier_waits_for_every_open_writer_and_names_it(lab: Lab) -> None:
 
         log.barrier(conn, check, 20)
     assert "slow writer" in seen[0]
+    assert "idle in transaction" in seen[0]
+
+
+@pytest.mark.parametrize("role", ["postgres", "vitrina_reader"])
+def test_the_barrier_does_not_wait_for_writers_of_another_database(lab: Lab, role: str) -> None:
+    ours = make_conninfo(lab.conninfo, user=role)
+    with psycopg.connect(lab.other_database()) as writer, connect(ours, "t") as conn:
+        writer.execute("INSERT INTO content.genre (id, name) VALUES (gen_random_uuid(), 'x')")
+        log.barrier(conn, seconds=5)
 
 
 # ── going live ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 from bench.costs import buffers
+from tests.patience import SHORT_LEASE, wait_for
 from tests.support import Lab
 from vitrina import transform
 from vitrina.adapters.readers.postgres import PostgresReader
@@ -70,13 +71,6 @@ def dispatcher(lab: Lab) -> Iterator[PipelineDispatcher]:
     finally:
         dispatcher.close()
         heartbeat.end()
-
-
-def wait_until(condition: Any, seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 def runs(lab: Lab) -> list[Any]:
@@ -278,7 +272,7 @@ def test_a_crash_long_ago_does_not_count(lab: Lab) -> None:
 
 @pytest.mark.scenario(7)
 def test_a_runner_restarted_under_its_old_name_waits_for_its_old_lease_and_goes_on(lab: Lab) -> None:
-    lab.configure(lease_seconds=1, poll_seconds=0.1)
+    lab.configure(lease_seconds=SHORT_LEASE, poll_seconds=0.1)
     pipeline = mart(lab)
     lab.request(pipeline)
     claim = LeaseRepo(lab.db, uuid4(), "vm:1", 2).claim()
@@ -287,7 +281,7 @@ def test_a_runner_restarted_under_its_old_name_waits_for_its_old_lease_and_goes_
     runner = Runner(lab.connections, Identity(name="vm:1"))
     thread = Thread(target=runner.main_loop)
     thread.start()
-    wait_until(lambda: lab.status(pipeline) == "IDLE", 20)
+    wait_for(lambda: lab.status(pipeline) == "IDLE", 20)
     runner.stopping.set()
     thread.join()
     assert [(attempt, status) for attempt, status, _ in runs(lab)] == [(1, "FAILED"), (2, "SUCCESS")]
@@ -334,7 +328,7 @@ def test_a_successor_that_stalls_amid_its_takeover_keeps_nobody_else_from_it(lab
         with pytest.raises(DatabaseLost), stalled._transaction():  # noqa: PT012 - it is lost by waiting
             assert conn.execute(queries("leases")["reclaim"], where).fetchone()
             assert successor.reclaim(dead) is None
-            wait_until(lambda: successor.reclaim(dead))
+            wait_for(lambda: successor.reclaim(dead))
 
 
 def take_over(repo: LeaseRepo) -> None:
@@ -380,9 +374,9 @@ def expiry(lab: Lab, claim: Claim) -> Any:
 @pytest.mark.scenario(13)
 def test_leases_are_renewed_while_every_slot_is_busy(lab: Lab) -> None:
     """A batch that takes longer than the lease, in the only slot."""
-    lab.configure(lease_seconds=1, slots=1)
+    lab.configure(lease_seconds=SHORT_LEASE, slots=1)
     pipeline = mart(lab)
-    slowly(lab, 1.6)
+    slowly(lab, 1.6 * SHORT_LEASE)
     run = lab.run(pipeline)
     assert (run["status"], run["attempt"]) == ("SUCCESS", 1)
 
@@ -422,7 +416,7 @@ def test_a_pause_is_told_to_its_run(lab: Lab) -> None:
         control = RunControl(Event())
         heartbeat.watch(claim.run_id, control)
         PipelineRepo(lab.db).request_pause(pipeline.id)
-        wait_until(lambda: control.status == Status.PAUSE_REQUESTED)
+        wait_for(lambda: control.status == Status.PAUSE_REQUESTED)
 
 
 def test_one_locked_lease_does_not_keep_the_others_from_being_renewed(lab: Lab) -> None:
@@ -440,7 +434,7 @@ def test_one_locked_lease_does_not_keep_the_others_from_being_renewed(lab: Lab) 
             before = expiry(lab, claims[1])
             for claim, control in zip(claims, controls, strict=True):
                 heartbeat.watch(claim.run_id, control)
-            wait_until(lambda: expiry(lab, claims[1]) > before)
+            wait_for(lambda: expiry(lab, claims[1]) > before)
             assert not any(control.lost.is_set() for control in controls)
 
 
@@ -451,12 +445,12 @@ def test_the_heartbeat_outlives_its_connection(lab: Lab) -> None:
         claim = repo.claim()
         assert claim
         heartbeat.watch(claim.run_id, RunControl(Event()))
-        wait_until(lambda: lab.value("SELECT count(*) FROM etl.etl_runners") == 1)
+        wait_for(lambda: lab.value("SELECT count(*) FROM etl.etl_runners") == 1)
         lab.sql(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'vitrina heartbeat'" + HERE
         )
         lab.sql("DELETE FROM etl.etl_runners")
-        wait_until(lambda: lab.value("SELECT count(*) FROM etl.etl_runners") == 1)
+        wait_for(lambda: lab.value("SELECT count(*) FROM etl.etl_runners") == 1)
 
 
 def test_a_runner_signs_off(lab: Lab) -> None:
@@ -539,7 +533,7 @@ def test_a_batch_whose_session_is_ended_is_tried_again(lab: Lab) -> None:
     lab.request(pipeline)
     worker = Thread(target=Runner(lab.connections).run_once)
     worker.start()
-    wait_until(lambda: lab.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'" + HERE))
+    wait_for(lambda: lab.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'" + HERE))
     lab.sql(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'vitrina run %%'" + HERE
     )
@@ -550,13 +544,13 @@ def test_a_batch_whose_session_is_ended_is_tried_again(lab: Lab) -> None:
 
 def test_a_source_may_take_longer_than_the_lease(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """The session that writes is idle meanwhile, in its transaction: that alone must not end it."""
-    lab.configure(lease_seconds=1)
+    lab.configure(lease_seconds=SHORT_LEASE)
     pipeline = mart(lab)
     lab.run(pipeline)
     fetch = PostgresReader.fetch
 
     def fetch_late(*args: Any) -> Any:
-        time.sleep(1.2)
+        time.sleep(1.2 * SHORT_LEASE)
         return fetch(*args)
 
     monkeypatch.setattr(PostgresReader, "fetch", fetch_late)
@@ -649,9 +643,9 @@ def test_a_transform_that_raises_what_no_exception_is_costs_no_slot(lab: Lab) ->
     other = mart(lab, name="other", target_table="analytics.other")
     with lab.runner():
         lab.request(pipeline)
-        wait_until(lambda: lab.status(pipeline) == "FAILED")
+        wait_for(lambda: lab.status(pipeline) == "FAILED")
         lab.request(other)
-        wait_until(lambda: lab.status(other) == "IDLE")
+        wait_for(lambda: lab.status(other) == "IDLE")
     lab.assert_equal(other)
 
 
@@ -662,7 +656,7 @@ def test_a_pipeline_deleted_between_two_batches_writes_no_more(lab: Lab) -> None
     lab.request(pipeline)
     worker = Thread(target=Runner(lab.connections).run_once)
     worker.start()
-    wait_until(lambda: lab.value("SELECT coalesce(max(batches), 0) FROM etl.etl_runs") >= 1)
+    wait_for(lambda: lab.value("SELECT coalesce(max(batches), 0) FROM etl.etl_runs") >= 1)
     lab.sql("DELETE FROM etl.etl_pipelines")
     written = lab.value("SELECT count(*) FROM analytics.mart")
     worker.join()

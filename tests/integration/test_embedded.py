@@ -17,6 +17,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.patience import patient, wait_for
 from vitrina import host
 from vitrina.domain.errors import ConfigError
 from vitrina.embedded import EmbeddedPostgres
@@ -126,13 +127,6 @@ def stranger(server: EmbeddedPostgres) -> Iterator[int]:
         process.wait()
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def test_it_starts_and_answers(server: EmbeddedPostgres) -> None:
     assert value(server, "SELECT 1") == "1"
     assert server.is_running()
@@ -188,14 +182,14 @@ def test_stopping_twice_is_no_error(server: EmbeddedPostgres) -> None:
 def test_two_processes_start_one_server(make: Factory) -> None:
     server = make()
     starters = [start_in_another_process(server.directory) for _ in range(3)]
-    assert [starter.wait(30) for starter in starters] == [0, 0, 0]
+    assert [starter.wait(patient(30)) for starter in starters] == [0, 0, 0]
     assert value(server, "SELECT 1") == "1"
 
 
 def test_the_server_survives_its_starter_and_ctrl_c_in_its_terminal(make: Factory) -> None:
     server = make()
     starter = start_in_another_process(server.directory)
-    assert starter.wait(30) == 0
+    assert starter.wait(patient(30)) == 0
     with pytest.raises(ProcessLookupError):  # nothing of the server is in the starter's process group
         os.killpg(starter.pid, signal.SIGINT)
     assert value(server, "SELECT 1") == "1"

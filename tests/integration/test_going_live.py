@@ -10,6 +10,7 @@ import pytest
 from tests.capturing import Captured
 from tests.integration.test_live import AGGREGATE, CARD
 from tests.living import TABLES, Living, living
+from tests.patience import patient
 from tests.support import BLOCKED, Lab, wait_for
 from vitrina.adapters.captures import log
 from vitrina.adapters.captures.installation import remove
@@ -51,7 +52,7 @@ def running(lab: Lab, pipeline: Pipeline) -> Iterator[None]:
     thread = Thread(target=lambda: Runner(lab.connections).run_once(pipeline.id), daemon=True)
     thread.start()
     yield
-    thread.join(30)
+    thread.join(patient(30))
     assert not thread.is_alive()
 
 
@@ -75,7 +76,9 @@ def test_a_transaction_open_before_its_table_was_captured_is_waited_for(lab: Lab
         pipeline = added_under_a_writer(live, writer)
         with running(lab, pipeline):
             wait_for(lambda: is_waiting(lab, pipeline))
+            wait_for(lambda: "waits for a transaction that was open" in live.events(pipeline))
             assert "comparing in full" not in live.events(pipeline)
+            assert f"session {writer.info.backend_pid} of" in str([event["fields"] for event in lab.events(pipeline)])
             writer.commit()
         assert "live" in live.events(pipeline)
         live.follow(pipeline)
@@ -161,7 +164,7 @@ def test_a_replaced_view_is_compared(wal: Living) -> None:
     wal.follow(pipeline)
     lab.sql(VOTES.format(2))
     wal.follow(pipeline)
-    assert "a view or a function that it uses was replaced" in wal.why(pipeline)
+    assert wal.why(pipeline) == "the view content.votes was replaced"
     wal.assert_equal(pipeline)
     wal.follow(pipeline)
     assert wal.why(pipeline) == ""

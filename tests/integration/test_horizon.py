@@ -16,9 +16,9 @@ SLOWLY = "autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1, 
 
 def test_autovacuum_which_may_take_hours_does_not_hold_it() -> None:
     with own_server(autovacuum="on", autovacuum_naptime="1s") as server, connect(server.conninfo(), "test") as conn:
-        conn.execute(f"CREATE TABLE large (n int) WITH ({SLOWLY}, autovacuum_vacuum_scale_factor = 0)".encode())
-        conn.execute("INSERT INTO large SELECT generate_series(1, 100000)")
-        conn.execute("DELETE FROM large WHERE n % 2 = 0")
+        conn.execute(f"CREATE TABLE public.large (n int) WITH ({SLOWLY}, autovacuum_vacuum_scale_factor = 0)".encode())
+        conn.execute("INSERT INTO public.large SELECT generate_series(1, 100000)")
+        conn.execute("DELETE FROM public.large WHERE n % 2 = 0")
 
         def is_vacuuming() -> bool:
             row = conn.execute(VACUUMING.encode()).fetchone()

@@ -13,6 +13,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from tests.faults.children import FORKS, run_once
+from tests.patience import patient, wait_for
 from tests.support import Lab
 from vitrina.adapters.finders.horizon import SQL as HORIZON
 from vitrina.adapters.finders.incremental import IncrementalMode
@@ -219,7 +220,7 @@ def test_a_runner_killed_among_them_loses_none_and_repeats_none(crowd: Lab) -> N
     crowd.request(pipeline)
     child = FORKS.Process(target=run_once, args=(crowd.connections, pipeline, "before checkpoint=kill:40"))
     child.start()
-    child.join(60)
+    child.join(patient(60))
     assert child.exitcode == -signal.SIGKILL
     done = crowd.value("SELECT count(*) FROM analytics.mart")
     assert 0 < done < 10_000
@@ -329,12 +330,13 @@ def test_an_atomic_window_is_one_batch(notes: Lab, python: dict[str, Any]) -> No
 @pytest.mark.scenario(28)
 def test_a_row_stamped_in_the_future_waits_and_holds_nobody_up(notes: Lab) -> None:
     pipeline = add(notes)
-    notes.sql("INSERT INTO ugc.notes VALUES (9, 'early bird', clock_timestamp() + interval '1 second')")
+    ahead = f"clock_timestamp() + interval '{patient(0.5)} seconds'"
+    notes.sql(f"INSERT INTO ugc.notes VALUES (9, 'early bird', {ahead})")
     assert counts(notes.run(pipeline)) == (3, 3, 0, 0)
     assert checkpoint(notes, pipeline) == "2020-01-04 00:00:00+00"
     notes.sql("INSERT INTO ugc.notes VALUES (4, 'on time')")
     assert counts(notes.run(pipeline)) == (1, 1, 0, 0)
-    time.sleep(1.1)
+    wait_for(lambda: notes.value("SELECT modified < clock_timestamp() FROM ugc.notes WHERE id = 9"))
     assert counts(notes.run(pipeline)) == (1, 1, 0, 0)
     notes.assert_equal(pipeline)
 

@@ -269,7 +269,7 @@ class Watcher(Thread):
         self.ended = Event()
 
     def run(self) -> None:
-        with httpx.Client(base_url=self.search.http.base_url, trust_env=False, timeout=60) as http:
+        with httpx.Client(base_url=self.search.http.base_url, trust_env=False, verify=False, timeout=60) as http:
             while not self.ended.is_set():
                 answer = http.post(f"/{self.search.name()}/_search", json={"size": 1000, "_source": False})
                 if answer.status_code == 200:

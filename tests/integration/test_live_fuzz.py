@@ -12,7 +12,6 @@ import pytest
 
 from tests import livefuzz
 from tests.livefuzz import Chase, Key, World, follow_all, prepare, shapes
-from tests.liverandom import Author
 from tests.support import Lab
 from vitrina.meta.db import Connection
 from vitrina.sql.live import catalog, changes, paths, verdicts
@@ -47,17 +46,6 @@ def test_every_shape_ends_equal_at_once_and_lagging_behind(lab: Lab, reader: Con
         all_of_them.run(3 * TICKS)
     assert len(all_of_them.followers) > 150
     assert sum(follower.kept for follower in all_of_them.followers) > 7 * len(all_of_them.followers)
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_random_queries_end_equal_too(lab: Lab, reader: Connection, seed: int) -> None:
-    for number in range(max(1, ROUNDS // 4)):
-        rng = random.Random(1000 * seed + number)
-        author = Author(rng)
-        drawn = [author.shape() for _ in range(30)]
-        marts = Chase(World(lab.db, rng), follow_all(reader, lab.connections.reading, drawn))
-        marts.run(TICKS // 2)
-        assert len(marts.followers) > 20
 
 
 def whole_keys_only(key: Key, part: tuple[int, ...], wanted: set[Key]) -> bool:

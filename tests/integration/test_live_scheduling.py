@@ -10,6 +10,7 @@ from tests.integration.test_live import AGGREGATE, CARD
 from tests.living import Living, living
 from tests.support import Lab, differences, wait_for
 from vitrina.adapters.finders import live as live_mode
+from vitrina.adapters.finders import pacing
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.repos import pipelines as repo
 from vitrina.meta.repos.leases import LeaseRepo
@@ -209,13 +210,14 @@ def test_comparisons_are_kept_apart_and_the_change_arrives_in_the_end(
     live: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab, pipeline = live.lab, live.add(THRESHOLD)
-    monkeypatch.setattr(live_mode, "COMPARISONS", 20.0)
-    live.follow(pipeline)
-    lab.sql("UPDATE ugc.ratings SET rating = 10 - rating")
+    monkeypatch.setattr(pacing, "COMPARISONS", 1000.0)
+    for _ in range(2):
+        live.follow(pipeline)
+        lab.sql("UPDATE ugc.ratings SET rating = 10 - rating")
     live.catch_up()
     with lab.runner():
         wait_for(lambda: "not_before" in live.position(pipeline))
         assert not is_due(lab, pipeline)
         wait_for(lambda: is_equal(lab, pipeline), 60)
     runs = [event["run_id"] for event in lab.events(pipeline) if event["event"] == "comparing in full"]
-    assert len(runs) == 2
+    assert len(runs) == 3

@@ -194,9 +194,10 @@ def test_an_own_impact_query_is_for_a_table_of_the_query(reader: PostgresReader)
 WARNED = {
     "SELECT film_id AS id, array_agg(rating) AS r FROM ugc.ratings GROUP BY film_id": "array_agg has no ORDER BY",
     "SELECT type AS id, sum(rating) AS r FROM content.film_work GROUP BY type": "sum of floating-point numbers",
-    "SELECT DISTINCT ON (film_id) film_id AS id, rating FROM ugc.ratings ORDER BY film_id, rating": "tie in the ORDER",
-    "SELECT film_id AS id, row_number() OVER (PARTITION BY film_id ORDER BY rating) AS n FROM ugc.ratings": "tie in a",
-    "SELECT id, ARRAY(SELECT 1 FROM ugc.likes WHERE film_id = f.id LIMIT 1) AS r FROM content.film_work f": "LIMIT",
+    "SELECT DISTINCT ON (film_id) film_id AS id, user_id FROM ugc.ratings ORDER BY film_id, rating": "tie in the ORDER",
+    "SELECT id, row_number() OVER (PARTITION BY film_id ORDER BY rating) AS n FROM ugc.ratings": "tie in a",
+    "SELECT id, sum(rating) OVER (ORDER BY film_id ROWS 1 PRECEDING) AS n FROM ugc.ratings": "tie in a",
+    "SELECT id, ARRAY(SELECT user_id FROM ugc.likes l WHERE film_id = f.id LIMIT 1) FROM content.film_work f": "LIMIT",
 }
 
 
@@ -212,10 +213,47 @@ def test_what_may_flicker_is_said(reader: PostgresReader, select: str) -> None:
         "SELECT DISTINCT ON (film_id) film_id AS id, rating FROM ugc.ratings ORDER BY film_id, rating, ratings.id",
         "SELECT film_id, row_number() OVER (PARTITION BY film_id ORDER BY rating, id) AS n, id FROM ugc.ratings",
         "SELECT film_id AS id, sum(rating) AS r FROM ugc.ratings GROUP BY film_id",
+        "SELECT DISTINCT ON (film_id) film_id AS id, rating FROM ugc.ratings ORDER BY film_id, rating",
+        "SELECT id, sum(rating) OVER (PARTITION BY film_id ORDER BY rating) AS n FROM ugc.ratings",
+        "SELECT DISTINCT ON (f.id) f.id, r.id AS r FROM content.film_work f JOIN ugc.ratings r ON r.film_id = f.id"
+        " ORDER BY f.id, r.id",
     ],
 )
 def test_what_does_not_flicker_is_not_warned_of(reader: PostgresReader, select: str) -> None:
     assert view(reader, select).warnings == ()
+
+
+NUMBERED = "SELECT r.*, row_number() OVER (PARTITION BY film_id ORDER BY created) AS n"
+LATEST = f"SELECT t.film_id, t.user_id FROM ({NUMBERED}"
+DECIDED = {
+    f"{LATEST} FROM ugc.ratings r) t WHERE n = 1": "keys",
+    f"{LATEST} FROM ugc.ratings r) t WHERE n = 1 AND t.rating > 5": "everything",
+    f"{LATEST} FROM ugc.ratings r) t WHERE n + t.rating = 3": "everything",
+    f"{LATEST.replace('created', 'created, id')} FROM ugc.ratings r) t WHERE n = 1 AND t.rating > 5": "keys",
+    f"WITH t AS ({NUMBERED} FROM ugc.ratings r) SELECT film_id, id FROM t WHERE n < 3": "keys",
+    "SELECT DISTINCT ON (film_id) film_id, user_id FROM ugc.ratings ORDER BY film_id, created": "keys",
+    "SELECT film_id, count(*) FROM ugc.ratings GROUP BY film_id HAVING (array_agg(rating))[1] > 5": "everything",
+    "SELECT film_id, array_agg(rating) FROM ugc.ratings GROUP BY film_id": "keys",
+}
+
+
+@pytest.mark.parametrize("select", DECIDED)
+def test_rows_that_tie_may_be_shown_and_may_not_decide(reader: PostgresReader, select: str) -> None:
+    (found,) = view(reader, select, "film_id").occurrences
+    assert found.verdict == DECIDED[select]
+    assert found.verdict == "keys" or "end the ORDER BY with a unique column" in found.reason
+
+
+@pytest.mark.parametrize("where", ["", "WHERE length(t.share::text) > 1"])
+def test_which_of_equal_numbers_is_taken_decides_nothing(reader: PostgresReader, where: str) -> None:
+    select = (
+        f"SELECT t.film_id, t.{{}} AS k FROM (SELECT DISTINCT film_id, share FROM content.film_studio) AS t {where}"
+    )
+    as_text = view(reader, select.format("share::text"), "film_id", "k")
+    assert [o.verdict for o in as_text.occurrences] == ["everything"]
+    assert "1.00" in as_text.occurrences[0].reason
+    as_number = view(reader, select.format("share"), "film_id", "k")
+    assert [o.verdict for o in as_number.occurrences] == ["everything" if where else "keys"]
 
 
 def test_reasons_speak_the_users_language(reader: PostgresReader) -> None:

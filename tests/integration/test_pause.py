@@ -1,13 +1,14 @@
 """A run stopped between batches, by a pause or by the end of its runner, and what goes on from there."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
 import pytest
 
+from tests.patience import SHORT_LEASE, wait_for
 from tests.support import Lab
 from vitrina import transform
 from vitrina.domain.pipeline import Pipeline
@@ -49,16 +50,9 @@ def running(lab: Lab, pipeline: Pipeline) -> Iterator[Runner]:
         thread.join()
 
 
-def wait_until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)
-
-
 def wait_for_batches(lab: Lab, count: int) -> None:
     query = "SELECT coalesce((SELECT batches FROM etl.etl_runs ORDER BY id DESC LIMIT 1), 0)"
-    wait_until(
+    wait_for(
         lambda: lab.value(query) >= count and lab.value("SELECT count(*) FROM etl.etl_leases WHERE owner IS NULL") == 0
     )
 
@@ -120,10 +114,10 @@ def test_an_incremental_run_pauses_after_its_batch_and_goes_on(lab: Lab) -> None
 @pytest.mark.parametrize("mode", [{}, CURSOR])
 def test_a_pause_reaches_a_run_that_is_busy_with_transforms(lab: Lab, mode: dict[str, Any]) -> None:
     """Staging is one step: it looks up between batches of rows, told by the heartbeat."""
-    lab.configure(lease_seconds=1)
+    lab.configure(lease_seconds=SHORT_LEASE)
     pipeline = mart(lab, type="PYTHON", python_task="test_pause_slow", batch_size=3, **mode)
     with running(lab, pipeline):
-        wait_until(lambda: any(e["event"] == "mart is ready" for e in lab.events(pipeline)))
+        wait_for(lambda: any(e["event"] == "mart is ready" for e in lab.events(pipeline)))
         PipelineRepo(lab.db).request_pause(pipeline.id)
     assert_paused_then_goes_on(lab, pipeline, lab.last_run(pipeline))
 
@@ -131,7 +125,7 @@ def test_a_pause_reaches_a_run_that_is_busy_with_transforms(lab: Lab, mode: dict
 def test_a_pause_asked_for_during_the_last_batch_rests_after_success(lab: Lab) -> None:
     pipeline = mart(lab, batch_size=60)
     with running(lab, pipeline):
-        wait_until(
+        wait_for(
             lambda: lab.value(
                 "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
             )

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests.faults.driver import driving
+from tests.patience import SHORT_LEASE, patient
 from tests.support import BLOCKED, Lab, wait_for
 from vitrina.adapters import reconcile
 from vitrina.domain.errors import ConfigError, LeaseLost
@@ -118,12 +119,12 @@ def test_an_idle_runner_answers_within_a_second_while_its_slots_are_busy(lab: La
         took = time.monotonic() - started
         other.rollback()
         wait_for(lambda: lab.status(films) == "IDLE")
-    assert took < 1
+    assert took < patient(0.5)
 
 
 def test_a_preview_does_not_wait_for_a_reconcile(lab: Lab, films: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = Event()
-    monkeypatch.setitem(ANSWERS, RequestKind.RECONCILE, lambda *_: {"waited": go_on.wait(10)})
+    monkeypatch.setitem(ANSWERS, RequestKind.RECONCILE, lambda *_: {"waited": go_on.wait(patient(10))})
     with lab.runner():
         slow = lab.ask("reconcile", films)
         wait_for(lambda: lab.get_request(slow)["status"] == "RUNNING")
@@ -135,8 +136,8 @@ def test_a_preview_does_not_wait_for_a_reconcile(lab: Lab, films: Pipeline, monk
 
 
 def test_a_long_request_is_renewed_while_it_works(lab: Lab, films: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab.configure(lease_seconds=1)
-    monkeypatch.setitem(ANSWERS, RequestKind.RECONCILE, lambda *_: {"ended": Event().wait(2.5)})
+    lab.configure(lease_seconds=SHORT_LEASE)
+    monkeypatch.setitem(ANSWERS, RequestKind.RECONCILE, lambda *_: {"ended": Event().wait(2.5 * SHORT_LEASE)})
     with lab.runner(), lab.runner():
         request_id = lab.ask("reconcile", films)
         wait_for(lambda: lab.get_request(request_id)["status"] == "DONE")
@@ -150,7 +151,7 @@ def test_a_stopping_runner_gives_its_request_up_and_another_answers(lab: Lab, fi
             request_id = lab.ask("reconcile", films)
             wait_for(lambda: lab.value(BLOCKED) > 0)
             started = time.monotonic()
-        assert time.monotonic() - started < 3  # it did not wait for the statement to end
+        assert time.monotonic() - started < patient(1.5)  # it did not wait for the statement to end
         row = lab.get_request(request_id)
         assert (row["status"], row["attempt"], row["owner"]) == ("REQUESTED", 0, None)
     Runner(lab.connections).answer()
@@ -245,13 +246,13 @@ def test_a_request_goes_with_its_pipeline(lab: Lab, films: Pipeline, monkeypatch
 
     def wait(*_: Any) -> dict[str, Any]:
         started.set()
-        return {"waited": go_on.wait(10)}
+        return {"waited": go_on.wait(patient(10))}
 
     monkeypatch.setitem(ANSWERS, RequestKind.RECONCILE, wait)
     request_id = lab.ask("reconcile", films)
     answering = Thread(target=Runner(lab.connections).answer)
     answering.start()
-    started.wait(10)
+    started.wait(patient(10))
     lab.sql("DELETE FROM etl.etl_pipelines")
     go_on.set()
     answering.join()

@@ -9,6 +9,7 @@ import pytest
 from tests.support import Lab
 from vitrina.meta.db import connect
 from vitrina.meta.repos.leases import LeaseRepo
+from vitrina.meta.repos.marks import TURN, Mark
 from vitrina.meta.repos.retention import BATCH, NEWEST_RUNS, Ages, RetentionRepo
 from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.runner.manager import PipelineManager
@@ -116,8 +117,8 @@ def test_sessions_lost_runners_and_old_deeds_are_forgotten(lab: Lab) -> None:
 def test_one_runner_forgets_at_a_time(lab: Lab) -> None:
     mart(lab)
     lab.sql(OLD_RUNS, "SUCCESS", 100)
-    with connect(lab.conninfo, "other") as other, other.transaction():
-        other.execute("SELECT pg_advisory_xact_lock(7165203119)")
+    with lab.connections.open_warehouse("other") as other, other.transaction():
+        assert Mark(other, "vitrina retention", TURN).take()
         assert forget(lab) == {}
     assert forget(lab) == {"runs": 100 - NEWEST_RUNS}
 

@@ -157,8 +157,9 @@ def test_a_name_of_an_object_stays_that_name_on_another_server(lab: Lab) -> None
     cinema.sql("CREATE TABLE public.pad (x int)")
     for run in (lab.sql, cinema.sql):
         run("CREATE TABLE public.thing (x int)")
-    select = "SELECT 1 AS id, 'public.thing'::regclass AS thing"
-    pipeline = lab.add(source="cinema", source_query=select, key=["id"])
+    cinema.sql("CREATE TABLE content.things (id int PRIMARY KEY, thing regclass)")
+    cinema.sql("INSERT INTO content.things VALUES (1, 'public.thing')")
+    pipeline = lab.add(source="cinema", source_query="SELECT id, thing FROM content.things", key=["id"])
     assert went(lab, pipeline)["rows_written"] == 1
     assert lab.value("SELECT thing::text FROM analytics.mart") == "thing"
 

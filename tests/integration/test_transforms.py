@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import Lab
 from vitrina import Row, transform
+from vitrina.adapters.transformers import load_transforms
 from vitrina.domain.pipeline import Pipeline
 from vitrina.transforms import REGISTRY
 
@@ -15,6 +16,7 @@ SELECT = "SELECT n AS id, 'name ' || n AS name, n * 10 AS at FROM content.thing"
 
 @pytest.fixture(autouse=True)
 def _registry() -> Iterator[None]:
+    load_transforms([])  # what is installed stays
     known = dict(REGISTRY)
     yield
     REGISTRY.clear()

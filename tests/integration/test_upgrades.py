@@ -58,6 +58,7 @@ def test_a_live_mart_goes_on_where_it_was(lab: Lab, version: str) -> None:
     take_back(lab, version)
     migrate.upgrade(lab.conninfo)
     ensure_roles(lab.db, ["content", "ugc"], ["analytics"])
+    assert lab.sql("SELECT next_at IS NOT NULL FROM etl.etl_mart_audits") == [(True,)]
     live.captured.start()
     try:
         assert_follows(live, mart)

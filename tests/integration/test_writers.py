@@ -23,6 +23,7 @@ from tests.sinks import (
 )
 from tests.support import Lab
 from vitrina import Row, transform
+from vitrina.adapters.transformers import load_transforms
 from vitrina.demo.data import mutate_cinema
 from vitrina.domain.pipeline import Pipeline
 from vitrina.transforms import REGISTRY
@@ -54,6 +55,7 @@ def sink(request: pytest.FixtureRequest, lab: Lab) -> Sink:
 
 @pytest.fixture(autouse=True)
 def _registry() -> Iterator[None]:
+    load_transforms([])  # what is installed stays
     known = dict(REGISTRY)
     yield
     REGISTRY.clear()

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 SQL = {
     "claim": "leases.claim",
-    "begin": "state.enter",  # a batch: BEGIN, the lock that names its session, its rows, its counters
+    "begin": "marks.leave",  # a batch: BEGIN, the lock that names its session, its rows, its counters
     "recover": "leases.recover",  # in a successor's batch: locks the lease until COMMIT
     "fence": "state.fence",  # locks the state row until COMMIT
     "commit": "state.fence",  # what it wrote becomes true

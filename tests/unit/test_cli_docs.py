@@ -1,29 +1,20 @@
 """The command line's docs are true: every command is there, and every help has a summary."""
 
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
+from tests import commands
 from tests.acceptance.client import vitrina
-from vitrina.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "cli.md").read_text()
 
 
-def _commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from _commands(command, (*path, name))
-        else:
-            yield (*path, name)
-
-
-COMMANDS = [*_commands(typer.main.get_command(app))]
+COMMANDS = [*commands.paths()]
 
 
 def test_the_page_names_every_command_and_no_other() -> None:
@@ -35,10 +26,7 @@ def test_the_page_names_every_command_and_no_other() -> None:
 def test_every_help_has_a_summary_and_every_option_a_word(path: tuple[str, ...]) -> None:
     lines = vitrina(*path, "--help").out.splitlines()
     assert lines[2].strip().endswith((".", ",", ";")) or lines[3].strip()
-    command: Any = typer.main.get_command(app)
-    for name in path:
-        command = command.commands[name]
-    assert all(parameter.help for parameter in command.params if parameter.name != "help")
+    assert all(parameter.help for parameter in commands.find(path).params if parameter.name != "help")
 
 
 def test_the_overview_has_every_command_and_completion() -> None:
@@ -46,3 +34,19 @@ def test_the_overview_has_every_command_and_completion() -> None:
     assert "--install-completion" in overview
     assert all(re.search(rf"^  {path[0]} ", overview, flags=re.MULTILINE) for path in COMMANDS)
     assert "..." not in overview.split("Start:")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unneeded"),
+    [
+        (["--help"], {"httpx", "pydantic", "psycopg", "vitrina.cli.output"}),
+        (["list", "--help"], {"psycopg", "sqlalchemy", "vitrina.sql", "vitrina.control", "vitrina.cli.stack"}),
+        (["plan", "--help"], {"psycopg", "sqlalchemy", "vitrina.sql", "vitrina.adapters"}),
+        (["runner", "--help"], {"sqlalchemy", "fastapi", "vitrina.runner.main", "vitrina.cli.demo"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_imports_no_more_than_it_needs(arguments: list[str], unneeded: set[str]) -> None:
+    program = "import sys; from vitrina.cli import app\ntry: app(sys.argv[1:])\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+    assert set(done.stdout.splitlines()[-1].split()) & unneeded == set()

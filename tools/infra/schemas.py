@@ -19,6 +19,7 @@ KINDS = {
     "v1 ServiceAccount": "io.k8s.api.core.v1.ServiceAccount",
     "v1 Pod": "io.k8s.api.core.v1.Pod",
     "networking.k8s.io/v1 Ingress": "io.k8s.api.networking.v1.Ingress",
+    "networking.k8s.io/v1 NetworkPolicy": "io.k8s.api.networking.v1.NetworkPolicy",
     "policy/v1 PodDisruptionBudget": "io.k8s.api.policy.v1.PodDisruptionBudget",
 }
 REFERENCE = "#/$defs/"

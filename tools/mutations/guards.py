@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[2]
 CLAIMS, LATE = "tests/integration/test_claims.py", "tests/integration/test_late_commits.py"
 INCREMENTAL, MARTS = "tests/integration/test_incremental.py", "tests/integration/test_marts.py"
 CORPORA, CALLS = "tests/security/test_corpora.py", "tests/integration/test_calls.py"
+RACES = "tests/integration/test_dependency_races.py"
 GENERATIONS = "tests/integration/test_index_generations.py"
 CONTINUITY, INDEX = "tests/integration/test_capture_continuity.py", "tests/faults/test_index.py"
 
@@ -47,9 +48,37 @@ GUARDS = [
     Guard(
         "the tie-breaker",
         "adapters/writers/converge.py",
-        'sql.SQL("({}, {}) > ({}, {})").format(value, tie, *position)',
+        'sql.SQL("({}, {}) {} ({}, {})").format(value, tie, self._operator(cursor, ">"), *position)',
         'sql.SQL("{} > {}").format(value, position[0])',
         (f"{INCREMENTAL}::test_a_runner_killed_among_them_loses_none_and_repeats_none",),
+    ),
+    Guard(
+        "the pinned search_path",
+        "meta/db.py",
+        '"search_path": SEARCH_PATH,',
+        '"search_path": "public, pg_catalog",',
+        ("tests/security/test_paths.py::test_a_run_calls_nothing_that_others_put_in_its_way",),
+    ),
+    Guard(
+        "the origin of the tree",
+        "sql/tree.py",
+        "if len(trees) != 1 or not held:",
+        "if len(trees) != 1:",
+        ("tests/security/test_trees.py::test_a_forged_tree_is_not_believed",),
+    ),
+    Guard(
+        "the owner of an extension's function",
+        "sql/calls.py",
+        "AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = p.proowner AND r.rolsuper)",
+        "",
+        ("tests/security/test_extensions.py::test_what_was_added_to_it_does_not",),
+    ),
+    Guard(
+        "the code of a mart's owner",
+        "adapters/writers/postgres.py",
+        "for code in foreign_code(conn, *split_table(wanted.target), wanted.trusted):",
+        "for code in foreign_code(conn, *split_table(wanted.target), wanted.trusted)[:0]:",
+        ("tests/security/test_owners.py::test_code_of_a_marts_owner_does_not_run_as_the_runner",),
     ),
     Guard(
         "the horizon",
@@ -87,6 +116,13 @@ GUARDS = [
         (f"{CONTINUITY}::test_a_commit_that_nobody_can_see_yet_waits",),
     ),
     Guard(
+        "the second look at the catalogue",
+        "adapters/finders/watch.py",
+        "        if not watch.holds():",
+        "        if False:",
+        (f"{RACES}::test_what_was_changed_and_changed_back_while_rows_were_read_is_noticed",),
+    ),
+    Guard(
         "the delete guard",
         "adapters/finders/work.py",
         "if (emptied or many) and not self.job.options.allow_deletes:",
@@ -120,8 +156,8 @@ GUARDS = [
     Guard(
         "the reader's role",
         "adapters/connections.py",
-        'with connect(self.reader if local else self._source(source), "reader") as conn:',
-        'with connect(self.listen if local else self._source(source), "reader") as conn:',
+        "conninfo = self.reader if local else self._source(source)",
+        "conninfo = self.listen if local else self._source(source)",
         (f"{CALLS}::test_a_policy_is_judged_as_it_holds_for_the_reader",),
     ),
 ]

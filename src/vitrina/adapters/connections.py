@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from psycopg import sql
 
+from vitrina.adapters.neighbours import Neighbours
 from vitrina.adapters.readers.postgres import PostgresReader
-from vitrina.domain.errors import ConfigError
+from vitrina.domain.errors import ConfigError, DatabaseLost
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.meta.db import Connection, connect, stall_limit
+from vitrina.meta.db import SEARCH_PATH, Connection, connect, stall_limit
 from vitrina.settings import Settings
 
 
@@ -23,6 +24,7 @@ class Connections:
     sources: Mapping[str, str]
     settings: Settings
     captures: Mapping[str, str] = field(default_factory=dict)
+    neighbours: Neighbours = field(default_factory=Neighbours, compare=False)  # how they answer this process
 
     def open_warehouse(self, name: str) -> Connection:
         """A session of the runner's role."""
@@ -36,8 +38,16 @@ class Connections:
     def resolve_reader(self, source: str) -> Iterator[PostgresReader]:
         """A reader of the warehouse itself, or of another named Postgres."""
         local = source == WAREHOUSE
-        with connect(self.reader if local else self._source(source), "reader") as conn:
-            yield PostgresReader(conn, self.reading, local)
+        conninfo = self.reader if local else self._source(source)
+        with self.neighbours.asking(source):
+            opened = connect(conninfo, "reader")
+        with opened as conn:
+            try:
+                yield PostgresReader(conn, self.reading, local)
+            except DatabaseLost as error:
+                if conn.broken:  # this one, and not the warehouse
+                    self.neighbours.lose(source, error.message)
+                raise
 
     def resolve_capture(self, source: str) -> str:
         """How whoever captures a source's changes signs in: past any pooler."""
@@ -55,15 +65,21 @@ class Connections:
     def reading(self) -> dict[str, str]:
         """Settings of transactions that read the user's SELECT."""
         return self._common | {
+            "search_path": self._path,
             "work_mem": self.settings.find_work_mem,
             "cursor_tuple_fraction": "1",  # a cursor is read to its end
             "parallel_tuple_cost": "0.001",  # a comparison drops nearly all rows before they reach the leader
         }
 
     @property
+    def comparing(self) -> dict[str, str]:
+        """Settings of transactions in which statements of our own read much."""
+        return self.reading | {"search_path": SEARCH_PATH}
+
+    @property
     def writing(self) -> dict[str, str]:
-        """Settings of fenced transactions."""
-        return self._common
+        """Settings of fenced transactions; the SELECT within them finds its names by `etl.read_as_reader`."""
+        return self._common | {"vitrina.search_path": self._path}
 
     @property
     def fence_timeout(self) -> str:
@@ -74,10 +90,14 @@ class Connections:
         return stall_limit(self.settings.lease_seconds)
 
     @property
-    def _common(self) -> dict[str, str]:
+    def _path(self) -> str:
+        """Where the user's SELECT finds names without a schema."""
         path = ["pg_catalog", *self.settings.search_path, "pg_temp"]
+        return ", ".join(sql.Identifier(name).as_string(None) for name in path)
+
+    @property
+    def _common(self) -> dict[str, str]:
         return {
-            "search_path": ", ".join(sql.Identifier(name).as_string(None) for name in path),
             "statement_timeout": f"{int(self.settings.statement_timeout_seconds * 1000)}ms",
             "lock_timeout": f"{int(self.settings.lock_timeout_seconds * 1000)}ms",
             # A batch is many small index scans; at the default of 4 they become bitmap scans, 3 to 8 times slower.

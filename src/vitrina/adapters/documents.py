@@ -9,8 +9,24 @@ from typing import Any
 from psycopg.adapt import Loader
 from psycopg.types.json import Json
 
-# A list, a dict, … like any other, with the text it was read from.
-REMEMBERING: dict[type, Any] = {kind: type(f"Json{kind.__name__}", (kind,), {}) for kind in (dict, list, str, float)}
+
+class JsonDict(dict[str, Any]):
+    """Like any other, with the text it was read from; so are the rest. They have names, to go to another process."""
+
+
+class JsonList(list[Any]):
+    """An array."""
+
+
+class JsonStr(str):
+    """A string."""
+
+
+class JsonFloat(float):
+    """A number."""
+
+
+REMEMBERING: dict[type, Any] = {dict: JsonDict, list: JsonList, str: JsonStr, float: JsonFloat}
 
 
 class JsonLoader(Loader):

@@ -1,20 +1,20 @@
 """Filling a stage, or an empty mart: bytes from COPY to COPY, or rows through the transforms."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 import psycopg
 from psycopg import sql
 
-from vitrina.adapters.documents import write_json, write_json_array
 from vitrina.adapters.job import Job
 from vitrina.adapters.readers.postgres import PostgresReader
-from vitrina.meta.db import Connection
+from vitrina.meta.db import SEARCH_PATH, Connection
 from vitrina.sql.describe import Column
-from vitrina.transforms import Row
 
-JSON_TYPES = {"json": write_json, "jsonb": write_json, "json[]": write_json_array, "jsonb[]": write_json_array}
+FIND_AS_THE_QUERY = """SELECT set_config('search_path', coalesce(current_setting('vitrina.search_path', true),
+                                                                current_setting('search_path')), true)"""
+FIND_AS_EVER = "SELECT set_config('search_path', %s, true)"
 
 
 class Target(Protocol):
@@ -37,28 +37,31 @@ def copy_across(reader: PostgresReader, query: sql.Composable, target: Target, c
     """
     same_bytes = reader.is_local or all(c.builtin for c in target.columns)
     copy_format = "binary" if same_bytes else "text"
-    with reader.copy_out(query, copy_format) as rows_out, target.copy_in(conn, copy_format) as rows_in:
+    with (
+        reader.copy_out(query, copy_format) as rows_out,
+        _read_as_written(conn, copy_format),
+        target.copy_in(conn, copy_format) as rows_in,
+    ):
         for block in rows_out:
             rows_in.write(block)
     return max(rows_in.cursor.rowcount, 0)
 
 
+@contextmanager
+def _read_as_written(conn: Connection, copy_format: str) -> Iterator[None]:
+    """As text, names of objects (regclass and the like) are written as the query finds them, and have to be found so
+    again. COPY calls nothing but input functions, so nobody's code is found there."""
+    if copy_format != "text":
+        yield
+        return
+    conn.execute(FIND_AS_THE_QUERY)
+    yield
+    conn.execute(FIND_AS_EVER, [SEARCH_PATH])
+
+
 def transform_across(job: Job, query: sql.Composable, target: Target, conn: Connection) -> tuple[int, int]:
     """Read rows, put them through the transforms a batch at a time, and write what comes out; how many were what."""
-    assert job.transformer is not None
-    read = 0
+    assert job.transforming is not None
     with target.copy_in(conn, "text") as copy:
-        for rows in job.reader.batches(query, job.batch_size):
-            job.check()
-            read += len(rows)
-            write_rows(copy, job.transformer.apply(rows), job.transformer.columns)
+        read = job.transforming.stream(copy, job.reader.text_batches(query, job.batch_size))
     return read, max(copy.cursor.rowcount, 0)
-
-
-def write_rows(copy: Any, rows: list[Row], columns: Sequence[Column]) -> None:
-    """Rows as COPY text; what goes into a json column is written as JSON."""
-    writers = {c.name: JSON_TYPES[c.type] for c in columns if c.type in JSON_TYPES}
-    names = [c.name for c in columns]
-    for row in rows:
-        values = row | {name: write(row[name]) for name, write in writers.items()} if writers else row
-        copy.write_row([values[name] for name in names])

@@ -1,6 +1,6 @@
 """What a mode needs to work, and what each of its steps gives back."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol, TypeAlias
@@ -12,11 +12,13 @@ from psycopg.rows import dict_row
 
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.transformers import Transformer
+from vitrina.adapters.transforming import Transforming
 from vitrina.adapters.writers.postgres import Wanted
 from vitrina.adapters.writers.writer import Writer
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.run import NOTHING, Counts, RunOptions
 from vitrina.meta.db import Connection
+from vitrina.settings import Settings
 from vitrina.sql.describe import Column
 from vitrina.transforms import Row
 
@@ -66,6 +68,19 @@ class Limits:
     max_delete_share: float
     max_delete_rows: int
     horizon_margin: timedelta
+    trusted_owners: Sequence[str] = ()
+
+
+class Beyond(Protocol):
+    """A mart that is not in this database: what is really there, against what was sent and has arrived."""
+
+    def weed(self, conn: Connection) -> int:
+        """Delete what nobody sent; how much."""
+        ...
+
+    def doubt(self, conn: Connection, condition: sql.Composable) -> None:
+        """What is not there as it was sent differs from now on, of the rows `m` that a condition is true for."""
+        ...
 
 
 @dataclass
@@ -84,15 +99,23 @@ class Job:
     limits: Limits
     position: dict[str, Any] | None
     written_before: dict[str, str]
+    settings: Settings
     check: Callable[[], None] = lambda: None  # raises when the run should stop; for loops inside a step
+    tell: Callable[..., None] = lambda *_, **__: None  # a line for the run's log, at once
     others_wait: Callable[[], bool] = lambda: False  # whether other pipelines are due
     has_room: Callable[[], bool] = lambda: False  # whether the runner has a slot to spare
     was_asked_for: bool = False  # by somebody, rather than due by itself
+    beyond: Beyond | None = None  # for a look at the mart itself, where statements do not reach it
 
     @property
     def output(self) -> tuple[Column, ...]:
         """The columns that reach the mart."""
         return self.transformer.columns if self.transformer else self.columns
+
+    @property
+    def transforming(self) -> Transforming | None:
+        """The transforms, at work."""
+        return Transforming(self.transformer, self.settings, self.check) if self.transformer else None
 
     @property
     def described(self) -> tuple[Column, ...]:
@@ -107,8 +130,10 @@ class Job:
     @property
     def wanted(self) -> Wanted:
         """What the mart has to be like. A cursor that an existing mart does not have is read and not written."""
-        plan = self.plan
-        return Wanted(plan.target, self.written, plan.key, plan.on_drift, plan.cursor or (), self.written_before)
+        plan, trusted = self.plan, self.limits.trusted_owners
+        return Wanted(
+            plan.target, self.written, plan.key, plan.on_drift, plan.cursor or (), self.written_before, trusted
+        )
 
     def slices(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """From start to end, a batch at a time, each as big as a batch is by then."""

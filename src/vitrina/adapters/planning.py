@@ -96,9 +96,12 @@ def make_job(
         transformer=transformer,
         batch_size=pipeline.batch_size,
         options=RunOptions(),
-        limits=Limits(settings.max_delete_share, settings.max_delete_rows, settings.horizon_margin),
+        limits=Limits(
+            settings.max_delete_share, settings.max_delete_rows, settings.horizon_margin, settings.trusted_owners
+        ),
         position=None,
         written_before={},
+        settings=settings,
         check=check,
     )
 

@@ -15,6 +15,7 @@ from psycopg import sql
 from vitrina.adapters.inquiry import Inquiry
 from vitrina.adapters.planning import resolve_key
 from vitrina.adapters.transformers import resolve_transformer
+from vitrina.adapters.transforming import Transforming
 from vitrina.adapters.writers.converge import QueryText
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.request import PreviewParams
@@ -36,7 +37,8 @@ def preview(inquiry: Inquiry, params: dict[str, Any]) -> dict[str, Any]:
     key = resolve_key(inquiry.conn, inquiry.plan) if inquiry.plan.transforms else ()
     for name in inquiry.plan.transforms:
         transformer = resolve_transformer([name], columns, key)
-        columns, rows = transformer.columns, transformer.apply(rows)
+        rows = Transforming(transformer, inquiry.settings, inquiry.check).apply(rows)
+        columns = transformer.columns
         steps.append(_step("PYTHON", name, columns, rows))
     return {
         "columns": steps[-1]["columns"],

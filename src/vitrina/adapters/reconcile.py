@@ -12,7 +12,7 @@ from typing import Any
 from psycopg import sql
 
 from vitrina.adapters.elastic.reconcile import IndexReconciliation
-from vitrina.adapters.filling import copy_across, write_rows
+from vitrina.adapters.filling import copy_across
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.inquiry import Inquiry
 from vitrina.adapters.job import Job, execute, fetch
@@ -130,7 +130,7 @@ class Reconciliation:
 
     def _has_minimum(self, type_: str) -> bool:
         """Not every type has min() in every Postgres: uuid, boolean and bytea are ordered the same as their text."""
-        text = sql.SQL("SELECT min(NULL::{}) AS least").format(sql.SQL(type_))
+        text = sql.SQL("SELECT pg_catalog.min(NULL::{}) AS least").format(sql.SQL(type_))
         try:
             with transaction(self.inquiry.conn, self.inquiry.reading, read_only=True) as conn:
                 execute(conn, text)
@@ -185,12 +185,12 @@ class Reconciliation:
         stage = self.work.stage
         with self.inquiry.scratch() as conn:
             stage.truncate(conn)
-            if not self.job.transformer:
+            if not self.job.transforming:
                 copy_across(self.job.reader, self.work.query.with_args(args).by_keys(), stage, conn)
                 return
-            rows = self.job.transformer.apply(self.job.reader.fetch(self.work.query.by_keys(), args))
+            rows = self.job.reader.fetch(self.work.query.by_keys(), args)
             with stage.copy_in(conn, "text") as copy:
-                write_rows(copy, rows, self.job.transformer.columns)
+                self.job.transforming.write(copy, rows)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 

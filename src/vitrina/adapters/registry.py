@@ -15,8 +15,9 @@ from vitrina.adapters.elastic.writer import IndexWriter
 from vitrina.adapters.finders.full import FullMode
 from vitrina.adapters.finders.incremental import IncrementalMode
 from vitrina.adapters.finders.live import LiveMode
-from vitrina.adapters.finders.repair import RepairMode
+from vitrina.adapters.finders.repair import LiveRepair, RepairMode
 from vitrina.adapters.job import Job, Mode
+from vitrina.adapters.neighbours import Neighbours
 from vitrina.adapters.plugged import StoreOutlet
 from vitrina.adapters.writers.writer import TableWriter, Writer
 from vitrina.domain.pipeline import Plan
@@ -48,21 +49,21 @@ def resolve_mode(job: Job, connections: Connections, epoch: int) -> Mode:
     """The steps for a job's mode and target."""
     make_mode = partial(_by_mode, connections=connections)
     if isinstance(job.writer, IndexWriter):
-        outlet = resolve_outlet(job, connections.settings, epoch)
+        outlet = resolve_outlet(job, connections.settings, epoch, connections.neighbours)
         return Delivery(job, job.writer, make_mode, outlet, connections.settings.es_grace_seconds)
     return make_mode(job)
 
 
-def resolve_outlet(job: Job, settings: Settings, epoch: int) -> Outlet:
+def resolve_outlet(job: Job, settings: Settings, epoch: int, neighbours: Neighbours | None = None) -> Outlet:
     """The way to a mart that is no table."""
     if is_index(job.plan.target):
-        return ElasticOutlet(settings, job.pipeline_id, job.plan.target, epoch)
+        return ElasticOutlet(settings, job.pipeline_id, job.plan.target, epoch, neighbours)
     return StoreOutlet(job.pipeline_id, job.plan.target, epoch, job.written)
 
 
 def _by_mode(job: Job, connections: Connections) -> Mode:
     if job.options.repair or job.options.rebuild:
-        return RepairMode(job)
+        return LiveRepair(job) if job.plan.mode == "live" else RepairMode(job)
     if job.plan.mode == "live":
         return LiveMode(job, connections)
     return IncrementalMode(job) if job.plan.mode == "incremental" else FullMode(job)

@@ -28,7 +28,7 @@ def load_transforms(modules: Iterable[str]) -> None:
 
 def resolve_transformer(names: Sequence[str], columns: Sequence[Column], key: Sequence[str]) -> "Transformer":
     """The chain of transforms over these columns, or a ConfigError that names the one that does not fit."""
-    chain = []
+    chain, source = [], tuple(columns)
     for name in names:
         if name not in REGISTRY:
             known = ", ".join(sorted(REGISTRY)) or "none"
@@ -41,7 +41,7 @@ def resolve_transformer(names: Sequence[str], columns: Sequence[Column], key: Se
         columns = [c for c in columns if c.name not in step.drops]
         columns += [Column(column, type_, builtin=False) for column, type_ in step.adds.items()]
         chain.append((step, frozenset(c.name for c in columns)))
-    return Transformer(tuple(chain), tuple(columns), tuple(key))
+    return Transformer(tuple(chain), tuple(columns), tuple(key), source)
 
 
 def _check_columns(step: Transform, columns: Sequence[Column], key: Sequence[str]) -> None:
@@ -61,6 +61,7 @@ class Transformer:
     chain: tuple[tuple[Transform, frozenset[str]], ...]
     columns: tuple[Column, ...]
     key: tuple[str, ...]
+    source: tuple[Column, ...]  # what goes into it
 
     def with_key(self, key: tuple[str, ...], columns: Sequence[Column]) -> "Transformer":
         """With the mart's key, which must come from the query: a transform keeps keys and makes up none."""
@@ -84,6 +85,8 @@ class Transformer:
     def _run(self, step: Transform, rows: list[Row]) -> list[Row]:
         try:
             return list(step.function(rows))
+        except MemoryError:
+            raise
         except Exception as error:
             where = self._find_culprit(step, rows)
             raise ConfigError(f"transform {step.name!r} raised {type(error).__name__}: {error}{where}") from error

@@ -16,6 +16,7 @@ from vitrina.settings import Settings
 
 TIMEOUT = 10.0
 SIGNATURE, TIMESTAMP, DELIVERY = "X-Vitrina-Signature", "X-Vitrina-Timestamp", "X-Vitrina-Delivery"
+TOLD = ("run", "error", "fresh_at", "limit", "after", "since", "behind", "rows", "keys")
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def message(alert: Alert, public_url: str | None) -> dict[str, Any]:
         "text": _text(alert) + (f" {link}" if link else ""),
         "pipeline": {"id": str(alert.pipeline_id), "name": told.get("name"), "target": told.get("target")},
         "url": link,
-        **{name: told.get(name) for name in ("run", "error", "fresh_at", "limit", "after", "since")},
+        **{name: told.get(name) for name in TOLD},
     }
 
 
@@ -86,6 +87,10 @@ def _text(alert: Alert) -> str:
         return f"{told.get('name')} has failed: {told.get('error') or 'it does not say why'}"
     if alert.event == "stale":
         return f"{told.get('name')} is stale: as of {told.get('fresh_at') or 'never'}, the limit is {told.get('limit')}"
+    if alert.event == "stuck":
+        return f"{told.get('name')} stands still: {told.get('behind')} changes behind since {told.get('since')}"
+    if alert.event == "wrong":
+        return f"{told.get('name')} was wrong: {told.get('rows')} rows that no change explains, put right"
     return f"{told.get('name')} has recovered; it was {told.get('after')} since {told.get('since')}"
 
 

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from vitrina.client import ClientError
 from vitrina.control.services import plans
-from vitrina.control.services.pipelines import EDITABLE_WHILE_RUNNING, RUNNING
 from vitrina.control.services.plans import differences
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, UNDER_WAY
 from vitrina.domain.pipeline import Pipeline
 from vitrina.files import Document
 
@@ -32,7 +32,7 @@ class Change:
     @property
     def matters(self) -> bool:
         """Whether it touches what a run does, so that it has to be validated."""
-        return self.action == "create" or bool(self.fields.keys() - EDITABLE_WHILE_RUNNING)
+        return self.action == "create" or bool(self.fields.keys() - EDITABLE_UNDER_WAY)
 
     @property
     def errors(self) -> list[Json]:
@@ -181,15 +181,15 @@ def _change(document: Document, pipeline: Pipeline, row: Json | None) -> Change 
     new = pipeline.model_copy(update={"id": UUID(row["id"])})
     fields = dict(differences(row["config"], pipeline.model_dump(mode="json")))
     change = Change("update", row["name"], new, row, str(document.file), fields)
-    if row["status"] in RUNNING and change.matters:
-        locked = ", ".join(sorted(fields.keys() - EDITABLE_WHILE_RUNNING))
+    if row["status"] in UNDER_WAY and change.matters:
+        locked = ", ".join(sorted(fields.keys() - EDITABLE_UNDER_WAY))
         change.refuse("status", f"{locked} cannot be changed while it is {row['status']}", "pause it first")
     return change if fields else None
 
 
 def _deletion(row: Json) -> Change:
     change = Change("delete", row["name"], stored=row)
-    if row["status"] in RUNNING:
+    if row["status"] in UNDER_WAY:
         change.refuse("status", f"it cannot be deleted while it is {row['status']}", "pause it first")
     return change
 

@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from typing import Literal
@@ -18,8 +18,9 @@ from vitrina.adapters.transformers import load_transforms
 from vitrina.cli.checking import Check, Checks, captures
 from vitrina.cli.output import STYLES, Format, Output, say_beside, say_json
 from vitrina.cli.processes import Background
-from vitrina.client import Client, ClientError, find_token, find_url, is_alive
+from vitrina.client import Client, ClientError, Runner, find_token, find_url, is_alive
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.elastic import embedded_elasticsearch, find_server
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta import compatibility, roles
@@ -318,6 +319,16 @@ def _api(settings: Settings) -> Checks:
             return
     yield Check("ok", "token", "good")
     yield from _runners([runner.version for runner in runners])
+    yield from find_neighbours(runners)
+
+
+def find_neighbours(runners: Sequence[Runner]) -> Checks:
+    """Who does not answer the runners: their pipelines wait, and nobody else."""
+    for runner in runners:
+        for name, outage in runner.neighbours.items():
+            who = "Elasticsearch" if name == ES_TARGET_PREFIX else f"source {name}"
+            said = f"{runner.name} waits for {who} since {outage['since']}: {outage['error']}"
+            yield Check("warn", "neighbours", said, "look at it; what waits goes on by itself once it answers")
 
 
 def _silent(settings: Settings, url: str, error: ClientError) -> Check:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vitrina.cli.output import span, when
+from vitrina.cli.output import parse_time, span, when
 
 SECONDS = 10_000  # from so many milliseconds on
 
@@ -13,7 +13,7 @@ def fresh(live: dict[str, Any] | None) -> str:
         return ""
     behind = f"{live['behind']:,} changes behind" if live["behind"] else latency(live)
     trouble = "trouble with the capture" if live["capture"] else ""
-    return ", ".join(filter(None, [live["state"], behind, trouble]))
+    return ", ".join(filter(None, [live["state"], behind, pace(live), trouble]))
 
 
 def live_fields(live: dict[str, Any] | None) -> dict[str, Any]:
@@ -23,10 +23,31 @@ def live_fields(live: dict[str, Any] | None) -> dict[str, Any]:
     late = latency(live)
     return {
         "live": live["state"] + (f", with all that was committed until {when(live['as_of'])}" if live["as_of"] else ""),
-        "behind": None if live["behind"] is None else f"{live['behind']:,} changes",
+        "why": live.get("why"),
+        "behind": None
+        if live["behind"] is None
+        else ", ".join(filter(None, [f"{live['behind']:,} changes", pace(live)])),
         "latency": f"{late} from commit to mart, {when(live['applied_at'])}" if late else None,
+        "audited": audited(live.get("audit")),
         "capture": "; ".join(live["capture"]) or "well",
     }
+
+
+def pace(live: dict[str, Any]) -> str:
+    """How fast it catches up, and how long that takes; or when it compares. Empty if it has everything."""
+    if live.get("compares_at"):
+        return f"compares {when(live['compares_at'])} at the latest"
+    if not live.get("seconds_left"):
+        return ""
+    return f"{live['rate']:,.0f}/s, about {span(live['seconds_left'])}"
+
+
+def audited(audit: dict[str, Any] | None) -> str | None:
+    """How much was read again since when, and what was wrong."""
+    if not audit:
+        return None
+    since = parse_time(audit["since"]).astimezone()
+    return f"{audit['share']:.0%} since {since:%Y-%m-%d %H:%M}, {audit['wrong']:,} wrong"
 
 
 def latency(live: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """How commands speak: text for people, JSON for programs, errors and notes on stderr."""
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -70,14 +72,32 @@ def open_client() -> Iterator[Client]:
         yield client
 
 
+# What a terminal would obey rather than show: control characters, but line breaks and tabs, and what turns text around.
+OBEYED = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
+
+
+def visible(text: str) -> str:
+    """The same with such characters written out: names and messages are of others."""
+    return OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+class Quoting(Console):
+    """Shows what others wrote, and colours of ours only."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Every piece of text, before it is written."""
+        for piece in super().render(renderable, options):
+            yield piece if piece.control else Segment(visible(piece.text), piece.style)
+
+
 def console(*, stderr: bool = False) -> Console:
     """Made anew each time, so that it writes to what stdout is now; text of others is never markup."""
     file = sys.stderr if stderr else sys.stdout
-    return Console(file=file, width=None if file.isatty() else WIDE, markup=False, highlight=False, soft_wrap=False)
+    return Quoting(file=file, width=None if file.isatty() else WIDE, markup=False, highlight=False, soft_wrap=False)
 
 
 def say(text: str | Text = "") -> None:
-    """A line on stdout, as it is."""
+    """A line on stdout."""
     console().print(text, soft_wrap=True)
 
 
@@ -102,7 +122,8 @@ def program() -> str:
 
 def say_json(value: Any) -> None:
     """Nothing but JSON."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    typer.echo(OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def say_error(error: VitrinaError | ClientError) -> None:

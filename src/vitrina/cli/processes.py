@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from vitrina.domain.errors import ConfigError
 
@@ -37,9 +38,8 @@ class Background:
         """Unless it runs already; with more in its environment than we have."""
         if self.pid:
             return
-        self.log.parent.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "vitrina", *arguments]
-        with open(self.log, "ab") as file:
+        with self._open_log() as file:
             child = subprocess.Popen(
                 command,
                 env=os.environ | (environment or {}),
@@ -49,6 +49,13 @@ class Background:
                 start_new_session=True,
             )
         self._pid_file.write_text(str(child.pid))
+
+    def _open_log(self) -> BinaryIO:
+        """For nobody else's eyes: it quotes queries and what is wrong with rows."""
+        self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.fdopen(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
+        os.fchmod(file.fileno(), 0o600)
+        return file
 
     def stop(self, seconds: float = 60) -> None:
         """Let it end what it is doing, and wait for that."""

@@ -18,6 +18,7 @@ from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.settings import Settings
 
 STREAM_SECONDS = 2
+LOOPBACK = ("127.0.0.1", "::1")
 token = typer.Typer(help="Tokens for the API: created, listed, revoked.", no_args_is_help=True)
 
 
@@ -53,7 +54,19 @@ def serve(
     number = settings.port if port is None else port
     _require_free(address, number)
     # Streams have no end of their own: they are cut a moment after SIGTERM.
-    uvicorn.run(app, host=address, port=number, log_level=logging.WARNING, timeout_graceful_shutdown=STREAM_SECONDS)
+    uvicorn.run(
+        app,
+        host=address,
+        port=number,
+        log_level=logging.WARNING,
+        timeout_graceful_shutdown=STREAM_SECONDS,
+        forwarded_allow_ips=believed(settings),
+    )
+
+
+def believed(settings: Settings) -> list[str] | None:
+    """Who may say how a request reached them; None: uvicorn's own word for this machine, or FORWARDED_ALLOW_IPS."""
+    return [*LOOPBACK, *settings.trusted_proxies] if settings.trusted_proxies else None
 
 
 @token.command("create")

@@ -2,15 +2,17 @@
 
 import os
 import secrets
+import shlex
 import shutil
 import socket
 import subprocess
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import httpx
 import typer
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
 from rich.text import Text
 
 from vitrina import bootstrap
@@ -18,6 +20,7 @@ from vitrina.cli.output import note, program, say, say_beside
 from vitrina.cli.processes import Background, all_of
 from vitrina.cli.provisioning import SIGN_INS, provision
 from vitrina.client import is_local
+from vitrina.client.transport import needs_certificates
 from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError
 from vitrina.domain.lifecycle import Status
 from vitrina.elastic import EmbeddedElasticsearch, embedded_elasticsearch
@@ -28,11 +31,13 @@ from vitrina.meta.db import connect, fetch_one, queries
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.sessions import SessionRepo
 from vitrina.meta.repos.tokens import TokenRepo
-from vitrina.runner.main import Runner
 from vitrina.settings import Settings
 
+if TYPE_CHECKING:
+    from vitrina.runner.main import Runner
+
 ENDED = (Status.IDLE, Status.PAUSED, Status.FAILED)
-database = typer.Typer(help="About the warehouse.", no_args_is_help=True)
+db = typer.Typer(help="About the warehouse.", no_args_is_help=True)
 
 
 def migrate(
@@ -83,6 +88,8 @@ def runner(
     ] = False,
 ) -> None:
     """Run pipelines in the foreground, until SIGTERM."""
+    from vitrina.runner.main import Runner  # only here: it takes as long to import as everything else
+
     settings = Settings()
     configure_logging(settings.log_format)
     if pipeline and not once:
@@ -168,10 +175,28 @@ def psql(
     found = warehouse.embedded.program("psql") if warehouse.embedded else shutil.which("psql")
     if not found:
         raise ConfigError("there is no psql on this machine", "install Postgres' client, e.g. postgresql-client")
-    os.execv(found, ["psql", warehouse.owner, *(arguments or [])])
+    shown, hidden = without_password(warehouse.owner)
+    os.execve(found, ["psql", shown, *(arguments or [])], os.environ | hidden)
 
 
-@database.command()
+def without_password(conninfo: str) -> tuple[str, dict[str, str]]:
+    """What may stand on a command line, which everybody on the machine can see, and the environment beside it."""
+    parts = conninfo_to_dict(conninfo)
+    password = parts.pop("password", None)
+    return make_conninfo("", **parts), {"PGPASSWORD": str(password)} if password else {}
+
+
+@db.command()
+def env() -> None:
+    """Print the same as variables for psql, pg_dump and the like; a command line is for everybody to see."""
+    given = conninfo_to_dict(bootstrap.open_warehouse(Settings()).owner)
+    names = {option.keyword.decode(): option.envvar.decode() for option in Conninfo.get_defaults() if option.envvar}
+    for keyword, value in given.items():
+        if keyword in names:
+            typer.echo(f"export {names[keyword]}={shlex.quote(str(value))}")
+
+
+@db.command()
 def url() -> None:
     """Print how to connect to the warehouse."""
     typer.echo(bootstrap.open_warehouse(Settings()).owner)
@@ -190,7 +215,7 @@ def _require_heard(settings: Settings) -> None:
         raise FatalError(f"no runner of {socket.gethostname()} has been heard of", "restart it")
 
 
-def _run_just(worker: Runner, which: str) -> None:
+def _run_just(worker: "Runner", which: str) -> None:
     with worker.connections.open_warehouse("once") as conn:
         pipelines = PipelineRepo(conn)
         stored = pipelines.get(which)
@@ -289,6 +314,7 @@ def _start_api(settings: Settings, port: int | None) -> str:
 
 def _answers(address: str) -> bool:
     try:
-        return httpx.get(f"{address}/readyz", timeout=2, trust_env=not is_local(address)).status_code == 200
+        with httpx.Client(trust_env=not is_local(address), verify=needs_certificates(address), timeout=2) as client:
+            return client.get(f"{address}/readyz").status_code == 200
     except httpx.HTTPError:
         return False

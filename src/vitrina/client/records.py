@@ -62,12 +62,17 @@ class Live(Record):
     """How fresh a live mart is."""
 
     state: str
+    why: str | None
     behind: int | None
     lag_ms: float | None
     committed_at: datetime | None
     applied_at: datetime | None
     as_of: datetime | None
     capture: list[str]
+    rate: float | None = None
+    seconds_left: float | None = None
+    compares_at: datetime | None = None
+    audit: Json | None = None
 
 
 @dataclass(frozen=True)
@@ -186,6 +191,8 @@ class Runner(Record):
     started_at: datetime
     seen_at: datetime
     alive: bool
+    neighbours: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Sources by name, and sinks by prefix (`es:`), that do not answer it: `since` and `error`."""
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from psycopg import Connection as PgConnection
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from vitrina.adapters.connections import Connections
 from vitrina.control.problems import Unavailable
-from vitrina.meta.db import Connection, check_conninfo, transaction, translated
+from vitrina.meta.db import Connection, Session, check_conninfo, transaction, translated
 from vitrina.settings import Settings
 
 
@@ -21,12 +20,12 @@ class ControlPlane:
     api: str
     connections: Connections
     patience: float = 5.0  # seconds that a request waits for a session
-    pool: ConnectionPool[Connection] = field(init=False)
+    pool: ConnectionPool[Session] = field(init=False)
 
     def __post_init__(self) -> None:
         self.pool = ConnectionPool(
             check_conninfo(self.api),  # the pool would log it
-            connection_class=PgConnection[DictRow],
+            connection_class=Session,
             kwargs={
                 "autocommit": True,
                 "row_factory": dict_row,

@@ -22,6 +22,10 @@ class Status(StrEnum):
     FAILED = "FAILED"
 
 
+UNDER_WAY = (Status.RUNNING, Status.PAUSE_REQUESTED)
+EDITABLE_UNDER_WAY = {"batch_size", "schedule_interval", "freshness_limit", "enabled", "description"}
+
+
 class RunStatus(StrEnum):
     """How one attempt stands, or ended."""
 

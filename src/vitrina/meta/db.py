@@ -1,16 +1,17 @@
 """Connections with pinned settings, named queries, and driver errors translated into ours."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, LiteralString, TypeAlias, cast
+from typing import Any, LiteralString, Self, TypeAlias, cast
 
 import psycopg
 from psycopg import errors, generators, pq, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.rows import DictRow, dict_row
+from psycopg.rows import DictRow, dict_row, scalar_row
 
 from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError, RetryableError, VitrinaError
 
@@ -19,22 +20,74 @@ NAMED = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re
 
 Connection: TypeAlias = psycopg.Connection[DictRow]
 
-# How values look as text: the same in every session, so that keys, cursors and casts come back exactly.
+# Where names of ours without a schema are found: nobody else can create there. Without pg_temp at its end, tables and
+# types of it would come first.
+SEARCH_PATH = "pg_catalog, pg_temp"
+# How values look as text, and how queries are read: the same in every session, whatever a role, a database or the
+# server sets, so that keys, cursors and casts come back exactly and a mart does not change with a setting.
 PINNED = {
+    "search_path": SEARCH_PATH,
     "TimeZone": "UTC",
     "DateStyle": "ISO, YMD",
     "IntervalStyle": "postgres",
     "extra_float_digits": "1",
     "bytea_output": "hex",
     "client_encoding": "UTF8",
+    "xmlbinary": "base64",
+    "xmloption": "content",
+    "array_nulls": "on",
+    "standard_conforming_strings": "on",
+    "backslash_quote": "safe_encoding",
+    "transform_null_equals": "off",
+    "quote_all_identifiers": "off",
+    "row_security": "on",
+    "gin_fuzzy_search_limit": "0",
 }
+
+
+class Session(psycopg.Connection[DictRow]):
+    """A session whose names mean what the server's own catalogue says, from its first statement on."""
+
+    @classmethod
+    def connect(cls, conninfo: str = "", **options: Any) -> Self:
+        """By a startup option; where a pooler takes none, the role's own setting must say the same."""
+        given = conninfo_to_dict(conninfo, **options)
+        pinned = f"{given.get('options') or os.environ.get('PGOPTIONS', '')} -c search_path={PATH_OPTION}".strip()
+        try:
+            conn = super().connect(conninfo, **options | {"options": pinned})
+        except psycopg.OperationalError as error:
+            if REFUSES_OPTIONS not in str(error):
+                raise
+            conn = super().connect(conninfo, **options)
+        _require_pinned(conn)
+        return conn
+
+
+PATH_OPTION = SEARCH_PATH.replace(" ", "")
+REFUSES_OPTIONS = "unsupported startup parameter"  # so pgbouncer says
+
+
+def _require_pinned(conn: Session) -> None:
+    """A pooler may swallow the option, and other sessions of the role's would inherit what this one sets."""
+    path = conn.info.parameter_status("search_path")  # newer servers tell it by themselves
+    if path is None:
+        path = psycopg.Cursor(conn, row_factory=scalar_row).execute("SHOW search_path").fetchone() or ""
+        if not conn.autocommit:
+            conn.rollback()
+    if path.replace(" ", "") != PATH_OPTION:
+        user = conn.info.user
+        conn.close()
+        raise ConfigError(
+            f"the pooler passes no search_path on, and role {user} has none of its own",
+            f"ALTER ROLE {user} SET search_path = {SEARCH_PATH} (`vitrina migrate` does it for the roles of Vitrina)",
+        )
 
 
 def connect(conninfo: str, name: str, *, autocommit: bool = True, **options: str) -> Connection:
     """Open a connection that says who it is; a server that is not there is a DatabaseLost."""
     readable = make_conninfo(check_conninfo(conninfo), **options)
     try:
-        return psycopg.connect(
+        return Session.connect(
             readable,
             autocommit=autocommit,
             row_factory=dict_row,
@@ -71,13 +124,15 @@ def stall_limit(lease_seconds: float) -> str:
 
 
 @contextmanager
-def transaction(conn: Connection, local: Mapping[str, str], *, read_only: bool = False) -> Iterator[Connection]:
-    """A transaction with the pinned settings and `local` ones, none of which outlives it."""
-    with translated(), conn.transaction():
+def transaction(
+    conn: Connection, local: Mapping[str, str], *, read_only: bool = False, keep: bool = True
+) -> Iterator[Connection]:
+    """A transaction with the pinned settings and `local` ones, none of which outlives it; rolled back unless kept."""
+    with translated(), conn.transaction(force_rollback=not keep):
         if read_only:
             conn.execute("SET TRANSACTION READ ONLY")
         settings = {**PINNED, **local}
-        columns = sql.SQL(", ").join([sql.SQL("set_config(%s, %s, true)")] * len(settings))
+        columns = sql.SQL(", ").join([sql.SQL("pg_catalog.set_config(%s, %s, true)")] * len(settings))
         conn.execute(sql.SQL("SELECT ") + columns, [part for pair in settings.items() for part in pair])
         yield conn
 

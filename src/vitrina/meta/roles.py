@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import errors, sql
 
-from vitrina.meta.db import Connection, translated
+from vitrina.meta.db import SEARCH_PATH, Connection, translated
 
 READER, RUNNER, API, CAPTURE = "vitrina_reader", "vitrina_runner", "vitrina_api", "vitrina_capture"
 ALL = (READER, RUNNER, API, CAPTURE)
@@ -29,6 +29,9 @@ RUN_TIME = [
     "etl_incidents",
     "etl_alerts",
     "etl_behind",
+    "etl_dependencies",
+    "etl_dependency_looks",
+    "etl_mart_audits",
 ]
 SETTLED = [
     "etl_pipelines",
@@ -83,7 +86,18 @@ def _create(conn: Connection) -> None:
     sees = conn.execute("SELECT 1 WHERE pg_has_role('vitrina_reader', 'pg_read_all_stats', 'USAGE')").fetchone()
     if not sees:
         conn.execute("GRANT pg_read_all_stats TO vitrina_reader")
+    _pin_paths(conn)
     _keep_trees_out_of_the_log(conn)
+
+
+def _pin_paths(conn: Connection) -> None:
+    """For sessions behind a pooler, which can say nothing of themselves when they begin."""
+    pinned = f"search_path={SEARCH_PATH}"
+    loose = "SELECT rolname FROM pg_roles WHERE rolname = ANY (%s) AND NOT coalesce(rolconfig, '{}') @> ARRAY[%s]"
+    for row in conn.execute(loose, [list(ALL), pinned]).fetchall():
+        text = "ALTER ROLE {} SET search_path = pg_catalog, pg_temp"
+        with suppress(*RACES), conn.transaction():
+            conn.execute(sql.SQL(text).format(sql.Identifier(row["rolname"])))
 
 
 def _keep_trees_out_of_the_log(conn: Connection) -> None:

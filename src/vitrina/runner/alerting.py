@@ -1,4 +1,4 @@
-"""The alert desk: notices marts that are too old, and delivers what the outbox holds, at least once."""
+"""The alert desk: notices marts that are too old or stand still, and delivers what the outbox holds, at least once."""
 
 from dataclasses import dataclass
 from threading import Event
@@ -6,6 +6,7 @@ from threading import Event
 import structlog
 
 from vitrina.adapters.connections import Connections
+from vitrina.adapters.finders.pacing import COMPARISONS
 from vitrina.adapters.webhook import TIMEOUT, Webhook
 from vitrina.domain.errors import RetryableError
 from vitrina.failpoints import reach
@@ -16,6 +17,7 @@ from vitrina.metrics import events
 log = structlog.get_logger()
 HOLD_SECONDS = 3 * TIMEOUT  # for one attempt; if its runner dies, another tries after that
 LONGEST_WAIT = 600.0
+STUCK_SECONDS = 60.0  # a mart that lacks something is not left alone for longer, beside the pauses of comparisons
 TOO_OLD = 86_400.0  # seconds; what nobody could deliver for a day is no news any more
 
 
@@ -47,8 +49,8 @@ class AlertDesk:
                 self.stopping.wait(self.settings.poll_seconds)
 
     def look(self, conn: Connection) -> None:
-        """Once: what is stale, and what is due."""
-        AlertRepo(conn).check_freshness()
+        """Once: what is stale or stands still, and what is due."""
+        AlertRepo(conn).check_freshness(STUCK_SECONDS, COMPARISONS + 2)
         while not self.stopping.is_set() and self.deliver_next(conn):
             pass
 

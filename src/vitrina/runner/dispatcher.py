@@ -5,7 +5,7 @@ recovery takes over.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Event
 from uuid import UUID
@@ -13,6 +13,7 @@ from uuid import UUID
 import structlog
 
 from vitrina.adapters.connections import Connections
+from vitrina.adapters.neighbours import neighbours_of
 from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, RetryableError, VitrinaError
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.meta.db import Connection
@@ -47,16 +48,23 @@ class PipelineDispatcher:
 
     def dispatch_next(self, only: UUID | None = None) -> Claim | None:
         """Claim one due pipeline and see it through; None when nothing is due."""
-        leases = self._leases()
-        claim = self.claim(leases, only)
-        if claim:
-            self.claimed()
-            self._see_through(claim, leases)
+        leases, neighbours = self._leases(), self.connections.neighbours
+        with neighbours.claiming():
+            claim = self.claim(leases, only)
+            hold = neighbours.take(neighbours_of(claim.config["source"], claim.target)) if claim else None
+        if claim and hold:
+            try:
+                self.claimed()
+                self._see_through(claim, leases)
+            finally:
+                hold.release()
         return claim
 
     def claim(self, leases: LeaseRepo, only: UUID | None) -> Claim | None:
-        """What a lost runner left behind, which has waited longest; then what was asked for or is due."""
-        return self._take_over(leases, only) or leases.claim(only)
+        """What a lost runner left behind, which has waited longest; then what was asked for or is due. Nobody's whose
+        source or sink does not answer, unless just that one is asked for."""
+        avoided = [] if only else self.connections.neighbours.avoided(self.settings.slots)
+        return self._take_over(leases, only, avoided) or leases.claim(only, avoided)
 
     def plan(self) -> None:
         """When what is scheduled is due next."""
@@ -72,7 +80,7 @@ class PipelineDispatcher:
             self._conn = self.connections.open_warehouse("slot")
         return LeaseRepo(self._conn, self.identity.id, self.identity.name, self.settings.lease_seconds)
 
-    def _take_over(self, leases: LeaseRepo, only: UUID | None) -> Claim | None:
+    def _take_over(self, leases: LeaseRepo, only: UUID | None, avoided: Sequence[str]) -> Claim | None:
         for dead in leases.expired(only):
             leases.expel(dead)
             reason = self._why_bury(dead["status"], dead["enabled"], dead["crashes"] + 1)
@@ -80,7 +88,7 @@ class PipelineDispatcher:
                 if leases.bury(dead, reason):
                     Meter(dead["name"], dead["target"]).ended(RunStatus.FAILED)
                     log.error("given up", pipeline=dead["name"], runner=dead["runner"], reason=reason)
-            elif claim := leases.reclaim(dead):
+            elif not {*neighbours_of(dead["source"], dead["target"])} & {*avoided} and (claim := leases.reclaim(dead)):
                 Meter(dead["name"], dead["target"]).ended(RunStatus.FAILED)
                 log.warning("taken over from a lost runner", pipeline=dead["name"], runner=dead["runner"])
                 return claim

@@ -8,9 +8,11 @@ Everything longer than that lives in the adapters.
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 
 from vitrina.adapters.connections import Connections
 from vitrina.adapters.job import Job, Mode
+from vitrina.adapters.meaning import Meaning
 from vitrina.adapters.planning import check_plan, make_job, resolve_key, vet_plan
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.registry import resolve_mode
@@ -57,19 +59,21 @@ class PipelineExecutor:
     def _run(self, claim: Claim, control: RunControl, log: RunLog) -> tuple[Ledger, bool]:
         pipeline = Pipeline.parse(claim.config)
         plan = check_plan(pipeline, self.connections.settings)
+        control.check()  # what comes next may wait for a server that does not answer
         with ExitStack() as stack:
             conn = stack.enter_context(self.connections.open_warehouse(f"run {claim.name}"))
             reader = stack.enter_context(self.connections.resolve_reader(plan.source))
+            meaning = Meaning.take(reader, plan)
             job = self._job(claim, pipeline, plan, reader, control, log)
             columns = {"target": plan.target, "types": {c.name: c.type for c in job.written}}
-            settings, timeout = self.connections.writing, self.connections.fence_timeout
+            settings, timeout = self.connections.writing | reader.own_settings(), self.connections.fence_timeout
             # A follower runs for hours beside pipelines that may kill its runner; its position shows what it got past.
             recovers = plan.mode == "live"
             ledger = Ledger(conn, claim, settings, timeout, log, plan.fingerprint, columns, claim.seq, recovers)
             mode = resolve_mode(job, self.connections, claim.epoch)
             with closing(mode.steps()) as steps:
                 for step in steps:
-                    fenced = ledger.commit(step)
+                    fenced = ledger.commit(meaning.hold(step))
                     control.status, control.has_recovered = fenced.status, ledger.has_recovered
                     self._stop_if_asked(mode, control, ledger)
                     self._reload(job, claim, fenced.reload_version, log)
@@ -102,12 +106,17 @@ class PipelineExecutor:
         key = resolve_key(self.leases.conn, plan) if plan.transforms else plan.key
         job = make_job(claim.pipeline_id, pipeline, plan, reader, key, settings, control.check)
         job.options, job.written_before = claim.options, _written_before(claim, plan)
-        job.others_wait, job.has_room, job.was_asked_for = self.leases.others_wait, self.has_room, claim.asked
+        job.others_wait, job.has_room, job.was_asked_for = self._others_wait, self.has_room, claim.asked
+        job.tell = partial(log.say, "warning")
         if claim.config_hash in (None, plan.fingerprint):
             job.position = claim.checkpoint
         elif claim.checkpoint:
             log.say("warning", "checkpoint dropped: the configuration has changed")
         return job
+
+    def _others_wait(self) -> bool:
+        """Those whose source or sink does not answer wait for that, and not for this slot."""
+        return self.leases.others_wait(self.connections.neighbours.avoided(self.connections.settings.slots))
 
 
 def _written_before(claim: Claim, plan: Plan) -> dict[str, str]:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import psycopg
 import structlog
+from psycopg.types.json import Jsonb
 
 from vitrina import __version__
 from vitrina.adapters.connections import Connections
@@ -99,6 +100,7 @@ class Heartbeat:
                 "version": __version__,
                 "slots": self.slots,
                 "busy": len(watched),
+                "neighbours": Jsonb(self.connections.neighbours.as_json()),
             },
         )
         events.beat(self.slots, len(watched))

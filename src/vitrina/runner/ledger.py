@@ -9,6 +9,7 @@ from vitrina.domain.run import NOTHING, Counts
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection, queries, transaction
 from vitrina.meta.repos.leases import Claim
+from vitrina.meta.repos.marks import PIPELINE, Mark
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import Checkpoint, Fenced, StateRepo
 from vitrina.metrics.events import Meter
@@ -38,7 +39,8 @@ class Ledger:
         """Run a step and commit it, unless the lease is lost; tells what was asked of the run meanwhile."""
         started = time.monotonic()
         with span("vitrina.batch", seq=self.seq) as traced, transaction(self.conn, self.settings):
-            self.conn.execute(STATE["enter"], {"pipeline_id": self.claim.pipeline_id})
+            # Behind a pooler every transaction may have another session: each says that it is the one that writes.
+            Mark(self.conn, str(self.claim.pipeline_id), PIPELINE).leave()
             result = step(self.conn)
             self.conn.execute(STATE["approach_fence"], {"timeout": self.fence_timeout})
             fields = self._fields(result, time.monotonic() - started)

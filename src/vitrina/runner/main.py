@@ -9,33 +9,31 @@ from threading import Event, Thread
 from uuid import UUID
 
 import structlog
-from psycopg.types.json import Jsonb
 
 from vitrina.adapters.connections import Connections
-from vitrina.adapters.elastic.health import look_at_elasticsearch
-from vitrina.adapters.elastic.tidying import tidy_indexes
 from vitrina.adapters.transformers import load_transforms
 from vitrina.adapters.webhook import Webhook
 from vitrina.domain.errors import DatabaseLost, VitrinaError
 from vitrina.meta import compatibility
-from vitrina.meta.db import Connection, queries, translated
+from vitrina.meta.db import Connection, translated
 from vitrina.meta.repos.retention import Ages
 from vitrina.metrics import server as metrics
 from vitrina.runner.alerting import AlertDesk
 from vitrina.runner.bell import Bell
 from vitrina.runner.capturing import CaptureDesk
+from vitrina.runner.dependencies import DependencyDesk
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.heartbeat import Heartbeat
+from vitrina.runner.housekeeping import Housekeeper
 from vitrina.runner.identity import Identity
 from vitrina.runner.manager import PipelineManager, work_off
+from vitrina.runner.probing import Prober
 from vitrina.runner.requests import LANES, RequestDesk
 from vitrina.tracing import tracing
 
 log = structlog.get_logger()
 WAKE = "vitrina_wake"
-RUNNERS = queries("runners")
-TIDY_EVERY = 300  # ticks
-LOOK_EVERY = 8
+PARTING_SECONDS = 1.0  # for whoever may be waiting for a neighbour, and holds nothing
 
 
 @dataclass
@@ -57,7 +55,7 @@ class Runner:
     def main_loop(self) -> None:
         """Until told to stop. A lost database ends the tick; the next one tries again."""
         self.check()
-        with tracing(), metrics.serving(self.settings) as port, self._beating():
+        with tracing(), metrics.serving(self.settings) as port, self._beating(), self._probing():
             self.metrics_port = port
             threads = self._threads()
             for thread in threads:
@@ -70,7 +68,7 @@ class Runner:
                 for bell in (self._bell, *self._lanes):
                     bell.ring_for_all()
                 for thread in threads:
-                    thread.join()
+                    thread.join(PARTING_SECONDS if thread.daemon else None)
         log.info("runner stopped", runner=self.identity.name)
 
     def run_once(self, only: UUID | None = None) -> int:
@@ -81,6 +79,7 @@ class Runner:
             try:
                 with self.connections.open_warehouse("manager") as conn:
                     self._manager(conn).tick()
+                    DependencyDesk(self.connections, self.stopping).look(conn)
                 if only is None:
                     self.answer()
                 done = work_off(dispatcher, self.stopping, only)
@@ -126,6 +125,7 @@ class Runner:
             self.stopping.wait(self.settings.poll_seconds)
 
     def _tick_until_stopped(self) -> None:
+        """Nothing here waits for anybody but the meta-store, nor for a lock in it: it is what starts every run."""
         with (
             translated(),
             self.connections.open_listener() as listener,
@@ -136,23 +136,11 @@ class Runner:
             manager = self._manager(conn)
             ready = {"runner": self.identity.name, "slots": self.settings.slots, "metrics_port": self.metrics_port}
             log.info("runner ready", **ready)
-            ticks = 0
             while not self.stopping.is_set():
-                if ticks % TIDY_EVERY == 0:
-                    manager.tidy()
-                    tidy_indexes(conn, self.settings)
-                if ticks % LOOK_EVERY == 1:
-                    self._look_at_sinks(conn)
-                ticks += 1
                 manager.tick()
                 for bell in (self._bell, *self._lanes):
                     bell.ring()
                 self._wait_for_wake(listener, manager)
-
-    def _look_at_sinks(self, conn: Connection) -> None:
-        """The control plane talks to no sink: it shows what a runner has seen."""
-        params = {"sinks": Jsonb(look_at_elasticsearch(self.settings)), "id": self.identity.id}
-        conn.execute(RUNNERS["tell_sinks"], params)
 
     def _wait_for_wake(self, listener: Connection, manager: PipelineManager) -> None:
         """Until something is asked for or the poll interval is over; in short waits, so that a signal is noticed.
@@ -166,7 +154,7 @@ class Runner:
                     return
 
     def _threads(self) -> list[Thread]:
-        """The slots, a lane for each sort of request, and whoever looks after captures and alerts."""
+        """The slots, a lane for each sort of request, and whoever looks after captures, alerts, catalogues and more."""
         return [
             *(Thread(target=self._slot, args=(wake,), name=f"slot {n}") for n, wake in enumerate(self._bell.wakes)),
             *(
@@ -175,6 +163,8 @@ class Runner:
             ),
             Thread(target=CaptureDesk(self.connections, self.identity, self.stopping).main_loop, name="captures"),
             Thread(target=AlertDesk(self.connections, self.stopping).main_loop, name="alerts"),
+            Thread(target=self._housekeeper().main_loop, name="housekeeping", daemon=True),
+            Thread(target=DependencyDesk(self.connections, self.stopping).main_loop, name="dependencies", daemon=True),
         ]
 
     def _slot(self, wake: Event) -> None:
@@ -210,10 +200,22 @@ class Runner:
     def _dispatcher(self) -> PipelineDispatcher:
         return PipelineDispatcher(self.connections, self.identity, self.heartbeat, self.stopping)
 
+    def _housekeeper(self) -> Housekeeper:
+        return Housekeeper(self.connections, self.identity, self.stopping, self._manager)
+
     def _manager(self, conn: Connection) -> PipelineManager:
         settings = self.settings
         ages = Ages(settings.event_days, settings.run_days, settings.audit_days, settings.version_days)
         return PipelineManager(conn, ages, settings.max_crashes)
+
+    @contextmanager
+    def _probing(self) -> Iterator[None]:
+        """Whoever does not answer is asked again by somebody who holds no slot; who answers wakes one."""
+        neighbours, prober = self.connections.neighbours, Prober(self.connections, self.stopping)
+        for name in [*neighbours.outages]:
+            prober.begin(name)
+        with neighbours.telling(self._bell.ring, prober.begin):
+            yield
 
     @contextmanager
     def _beating(self) -> Iterator[None]:

@@ -104,6 +104,7 @@ class RequestDesk:
             raise ConfigError(f"this runner cannot answer {claim.kind!r}")
         pipeline = _pipeline(claim)
         plan = check_plan(pipeline, self.settings, reads_only=claim.kind == RequestKind.PREVIEW)
+        self.connections.neighbours.require(plan.source)
         with (
             self.connections.open_warehouse(f"request {claim.kind}") as conn,
             self.connections.resolve_reader(plan.source) as reader,
@@ -114,7 +115,7 @@ class RequestDesk:
                 plan=plan,
                 reader=reader,
                 conn=conn,
-                reading=self.connections.reading,
+                reading=self.connections.comparing,
                 writing=self.connections.writing,
                 settings=self.settings,
                 running=claim.pipeline_status in (Status.RUNNING, Status.PAUSE_REQUESTED),

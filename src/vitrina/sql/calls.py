@@ -2,7 +2,7 @@
 
 Followed besides the tree itself: the function behind an operator, the parts of a user-defined aggregate, the input,
 output, subscript, comparison and hash functions of user-defined types and of the types inside them, the CHECKs of
-domains, and the expressions of virtual generated columns.
+domains, the expressions of virtual generated columns, and what the planner executes for the tables (`owned`).
 """
 
 from collections.abc import Iterable
@@ -13,6 +13,7 @@ from typing import Any
 
 from vitrina.meta.db import Connection, fetch_all
 from vitrina.sql.describe import FIRST_USER_OID
+from vitrina.sql.owned import planned
 from vitrina.sql.tree import Uses, read_tree
 
 # User-defined types and the user-defined types inside them.
@@ -35,6 +36,8 @@ WITH RECURSIVE used_types (oid) AS (
 SELECT oid::bigint AS oid FROM used_types
 """
 
+# To belong to an extension is no alibi: its owner, who need not be a superuser, may add functions to it, and the owner
+# of a function may replace it. What the extension's own script installed belongs to a superuser, whoever ran it.
 CALLS = """
 WITH used (how, via, func) AS (
     SELECT 'call', '', f FROM unnest(%(functions)s::oid[]) AS f
@@ -70,6 +73,7 @@ FROM used u
 JOIN pg_proc p ON p.oid = u.func
 JOIN pg_namespace n ON n.oid = p.pronamespace
 LEFT JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+                     AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = p.proowner AND r.rolsuper)
 LEFT JOIN pg_extension e ON e.oid = d.refobjid
 ORDER BY n.nspname, p.proname, u.how, u.via
 """
@@ -134,6 +138,8 @@ class Resolved:
     uses: Uses
     calls: list[Call]
     relations: list[Relation]
+    behind: frozenset[int] = frozenset()  # functions that only the tables' own expressions call
+    hidden: frozenset[int] = frozenset()  # functions that domains and computed columns call, if not they alone
 
 
 def resolve_uses(conn: Connection, tree: str) -> Resolved:
@@ -141,14 +147,19 @@ def resolve_uses(conn: Connection, tree: str) -> Resolved:
 
     Our own look-ups must not be shadowed: search_path is pg_catalog alone.
     """
-    uses, new = Uses(), read_tree(tree)
+    uses = new = read_tree(tree)
+    hidden = frozenset[int]()
     while new:
         new = _with_inner_types(conn, new)
         uses |= new
-        new = _all(row["tree"] for row in fetch_all(conn, HIDDEN, _params(new))) - uses
+        found = _all(row["tree"] for row in fetch_all(conn, HIDDEN, _params(new)))
+        hidden |= found.functions
+        new = found - uses
+    behind = planned(conn, uses.relations) - uses
+    uses |= _with_inner_types(conn, behind)
     calls = [Call(**row) for row in fetch_all(conn, CALLS, _params(uses))]
     relations = [Relation(**row) for row in fetch_all(conn, RELATIONS, _params(uses))]
-    return Resolved(uses, calls, relations)
+    return Resolved(uses, calls, relations, behind.functions, hidden)
 
 
 def _with_inner_types(conn: Connection, uses: Uses) -> Uses:

@@ -2,18 +2,31 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import LiteralString
 
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
-from vitrina.meta.db import Connection, describe_prepared, fetch_all, prepare, translated
+from vitrina.meta.db import SEARCH_PATH, Connection, describe_prepared, fetch_all, prepare, translated
 
 TYPMOD = re.compile(r"\(\d+(,-?\d+)?\)")
 UNBOUNDED = {"character": "bpchar", "bit": "bit varying"}  # without a length these mean a length of 1
 OURS = "vitrina_"  # begins the names of columns that Vitrina adds to scratch tables
 FIRST_USER_OID = 16_384  # below it: types that every server has, with the same binary form,
 OBJECT = "reg"  # except regclass and the like, whose binary form is a number that means nothing elsewhere
+PIN = sql.SQL("SET LOCAL search_path = {}").format(sql.SQL(SEARCH_PATH))
+# Where the operators of a type live: with what sorts it, else with those that every server has for any type of a kind.
+TYPES = """
+SELECT format_type(t.oid, t.mod) AS type, coalesce(s.nspname, 'pg_catalog') AS operators
+FROM unnest(%s::oid[], %s::int[]) WITH ORDINALITY AS t (oid, mod, n)
+LEFT JOIN pg_opclass c ON c.opcintype = t.oid AND c.opcdefault AND c.opcmethod = 403
+LEFT JOIN pg_amop a ON a.amopfamily = c.opcfamily AND a.amoplefttype = t.oid AND a.amoprighttype = t.oid
+                   AND a.amopstrategy = 3
+LEFT JOIN pg_operator o ON o.oid = a.amopopr
+LEFT JOIN pg_namespace s ON s.oid = o.oprnamespace
+ORDER BY t.n
+"""
 
 
 @dataclass(frozen=True)
@@ -23,6 +36,11 @@ class Column:
     name: str
     type: str
     builtin: bool = True
+    operators: str = field(default="pg_catalog", compare=False)  # the schema of those that compare its values
+
+    def operator(self, symbol: LiteralString) -> sql.Composed:
+        """`=` or the like for its values, by its schema: by name alone, somebody else's might fit better."""
+        return operator(self.operators, symbol)
 
     @property
     def identifier(self) -> sql.Identifier:
@@ -41,10 +59,19 @@ class Column:
         return sql.SQL(self.type)
 
 
+def operator(schema: str, symbol: LiteralString) -> sql.Composed:
+    """An operator by its schema."""
+    return sql.SQL("OPERATOR({}.{})").format(sql.Identifier(schema), sql.SQL(symbol))
+
+
 def describe(conn: Connection, select: str) -> list[Column]:
-    """The columns of a SELECT; names must be there and differ."""
+    """The columns of a SELECT; names must be there and differ. Types have their schema unless every server has them.
+
+    Leaves search_path at what our own sessions have, since another session will be told these types.
+    """
     with translated():
         described = _describe_statement(conn, select)
+        conn.execute(PIN)
     columns = _columns(conn, described)
     _check_names(columns)
     return columns
@@ -58,14 +85,13 @@ def _describe_statement(conn: Connection, select: str) -> list[tuple[str, int, i
 
 
 def _columns(conn: Connection, described: Sequence[tuple[str, int, int]]) -> list[Column]:
-    rows = fetch_all(
-        conn,
-        "SELECT format_type(oid, mod) AS type"
-        " FROM unnest(%s::oid[], %s::int[]) WITH ORDINALITY AS t (oid, mod, n) ORDER BY n",
-        [[oid for _, oid, _ in described], [mod for _, _, mod in described]],
-    )
-    typed = [(name, oid, row["type"]) for (name, oid, _), row in zip(described, rows, strict=True)]
-    return [Column(name, type_, oid < FIRST_USER_OID and not type_.startswith(OBJECT)) for name, oid, type_ in typed]
+    oids, mods = [oid for _, oid, _ in described], [mod for _, _, mod in described]
+    rows = fetch_all(conn, TYPES, [oids, mods])
+    typed = [(name, oid, row) for (name, oid, _), row in zip(described, rows, strict=True)]
+    return [
+        Column(name, row["type"], oid < FIRST_USER_OID and not row["type"].startswith(OBJECT), row["operators"])
+        for name, oid, row in typed
+    ]
 
 
 def _check_names(columns: Iterable[Column]) -> None:

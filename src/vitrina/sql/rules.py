@@ -11,11 +11,17 @@
 | a type's input function, called by name         | refused: it takes any type by its oid                          |
 | now(), CURRENT_DATE, …, age(x)                  | warning: the mart changes with the clock                       |
 | VOLATILE, whoever's                             | refused: side effects, or never twice the same value           |
+| TABLESAMPLE … REPEATABLE                        | passes: the same rows as long as the table is the same         |
+| pg_input_is_valid(x, 'integer')                 | passes if the type is a literal and every server has it        |
+| a cast to regclass, regrole, regtype, …         | refused: it reads names of objects from the catalogue          |
 | of an extension, IMMUTABLE or STABLE            | passes, except crosstab, connectby, xpath_table (execute text) |
 |                                                 | and extensions that look into the server or out of it          |
+| of an extension, but no superuser's             | refused: whoever owns it could have added it, or replace it    |
 | user-defined                                    | refused                                                        |
 | SECURITY DEFINER                                | refused: it runs with its owner's rights                       |
 | operator, cast, aggregate, type, domain         | as the functions behind it                                     |
+| in an index, a CHECK, statistics, a partition   | as if called: the planner executes what is constant in it      |
+| key of a table that is read, or of its children |                                                                |
 """
 
 import re
@@ -44,6 +50,7 @@ HARMLESS = {
 }
 SESSION = re.compile(r"current_setting|inet_(client|server)_\w+|txid_\w+|getpgusername|get_current_ts_config")
 CLOCK = {"now", "transaction_timestamp", "statement_timestamp"}
+SAMPLING = {"system", "bernoulli"}  # TABLESAMPLE: with REPEATABLE, of an unchanged table always the same rows
 CHANGING = re.compile(
     r"random\w*|\w*clock_timestamp|timeofday|gen_random\w*|uuidv\d|uuid_generate_\w+|array_(sample|shuffle)"
     r"|nextval|currval|lastval|normal_rand|system|bernoulli|system_rows|system_time"
@@ -85,15 +92,21 @@ class Finding:
         return f"{self.message} ({self.remedy})" if self.remedy else self.message
 
 
-def judge(resolved: Resolved, schemas: Set[str], functions: Set[str]) -> Iterator[Finding]:
-    """What is wrong, or worth saying, about what a query uses."""
+def judge(
+    resolved: Resolved, schemas: Set[str], functions: Set[str], honest: Set[int] = frozenset()
+) -> Iterator[Finding]:
+    """What is wrong, or worth saying, about what a query uses; `honest` are calls that do no harm as they are made."""
     for relation in resolved.relations:
         yield from _judge_relation(relation, schemas)
     for call in resolved.calls:
-        if call.qualified not in functions:
-            yield from _judge_call(call)
+        repeats = call.builtin and call.name in SAMPLING and not resolved.uses.samples
+        if call.qualified not in functions and call.oid not in honest and not repeats:
+            yield from _judge_call(call, behind=call.oid in resolved.behind)
     if resolved.uses.reads_clock:
         yield _clock("CURRENT_DATE or the like")
+    if resolved.uses.names_objects:
+        message = "the query casts to regclass or the like, which reads the server's catalogue, not data"
+        yield Finding("error", "a cast", message, "leave the cast out")
     if resolved.uses.locks_rows:
         yield Finding("error", "a view", "a view that the query reads locks rows (FOR UPDATE / SHARE)")
 
@@ -111,10 +124,11 @@ def _judge_relation(relation: Relation, schemas: Set[str]) -> Iterator[Finding]:
     yield Finding("error", name, f"the query reads {name}: schema {relation.schema} is not allowed", remedy)
 
 
-def _judge_call(call: Call) -> Iterator[Finding]:
+def _judge_call(call: Call, *, behind: bool) -> Iterator[Finding]:
     reason = _reason(call)
     if reason:
-        what = f"{call.via} calls {call.qualified}, which" if call.via else f"function {call.qualified}"
+        via = "an index, a CHECK or the like of a table that is read" if behind and not call.via else call.via
+        what = f"{via} calls {call.qualified}, which" if via else f"function {call.qualified}"
         yield Finding("error", call.qualified, f"{what} {reason}", _remedy(call))
     elif reads_clock(call):
         yield _clock(f"{call.name}()")

@@ -33,6 +33,7 @@ from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection, transaction
 from vitrina.sql.calls import resolve_uses
 from vitrina.sql.guard import check_select
+from vitrina.sql.inputs import honest_calls
 from vitrina.sql.rules import Finding, judge
 from vitrina.sql.tree import rewritten_tree
 
@@ -75,10 +76,12 @@ def called(
     schemas: Collection[str],
     functions: Collection[str] = (),
 ) -> list[Finding]:
-    """The second layer alone: what the query calls and reads, judged. Nothing is planned or executed."""
-    with transaction(conn, session, read_only=True):
-        resolved = resolve_uses(conn, rewritten_tree(conn, select))
-    findings = dict.fromkeys(judge(resolved, frozenset(schemas), frozenset(functions)))
+    """The second layer alone: what the query calls and reads, judged. The query is neither planned nor executed."""
+    with transaction(conn, session, read_only=True, keep=False):
+        tree = rewritten_tree(conn, select)
+        resolved = resolve_uses(conn, tree)
+        honest = honest_calls(conn, tree, resolved)
+    findings = dict.fromkeys(judge(resolved, frozenset(schemas), frozenset(functions), honest))
     if literal := CLOCK_LITERAL.search(select):
         message = f"{literal[0]} as a date or time means the clock: the mart changes with it, also when no row does"
         findings[Finding("warning", literal[0], message, "write the date out, if that is meant")] = None

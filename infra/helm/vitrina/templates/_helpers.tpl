@@ -20,7 +20,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* What every container is: this image, no root, nothing writable. */}}
 {{- define "vitrina.container" -}}
-image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+{{- $tag := .Values.image.tag | default .Chart.AppVersion }}
+image: "{{ .Values.image.repository }}:{{ $tag }}{{ with .Values.image.digest }}@{{ . }}{{ end }}"
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 securityContext:
   allowPrivilegeEscalation: false
@@ -74,7 +75,6 @@ volumes:
   value: {{ .Values.elasticsearch.url | quote }}
 - name: VITRINA_ALLOWED_ES_INDEXES
   value: {{ join "," .Values.elasticsearch.allowedIndexes | quote }}
-{{ include "vitrina.secret" (list . "VITRINA_ELASTICSEARCH_API_KEY" "elasticsearch-api-key" true) }}
 {{- end }}
 {{- range $name, $value := .Values.env }}
 - name: {{ $name }}

@@ -19,6 +19,7 @@ from vitrina.domain.errors import LeaseLost, RetryableError
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, stall_limit, translated
 from vitrina.meta.repos.captures import Capture, CaptureRepo
+from vitrina.meta.repos.marks import CAPTURE, Mark
 
 log = structlog.get_logger()
 SQL = queries("captures")
@@ -88,7 +89,7 @@ class LogWriter:
     def _hold(self) -> int:
         """Lock the capture's row until the append ends, which the server sees to if we stall; the last id."""
         self._conn.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [self._stall])
-        self._conn.execute(SQL["enter"], self._guard)
+        Mark(self._conn, self._held.source, CAPTURE).leave()
         row = self._conn.execute(SQL["hold"], self._guard).fetchone()
         if row is None:
             raise LeaseLost(f"the capture of {self._held.source!r} is another runner's now")

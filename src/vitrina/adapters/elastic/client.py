@@ -9,10 +9,13 @@ from typing import Any
 import httpcore  # noqa: F401 (httpx would import it with the first client, in the middle of a run)
 import httpx
 
+from vitrina.adapters.neighbours import Neighbours
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError, VitrinaError
+from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.settings import Settings
 
 TIMEOUT = httpx.Timeout(60, connect=5)
+LITTLE_TIME = httpx.Timeout(10, connect=5)  # for what can be tried again later
 BUSY = {429, 502, 503, 504}  # trying again may cure it
 # An answer to a bulk is one status after the other: compressing it costs the server more than the network saves.
 BULK_HEADERS = {"Content-Type": "application/x-ndjson", "Accept-Encoding": "identity"}
@@ -44,16 +47,19 @@ class Answer:
 class Elastic:
     """One server, and what signs us in. Safe to use from several threads."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self, settings: Settings, patience: httpx.Timeout = TIMEOUT, neighbours: Neighbours | None = None
+    ) -> None:
         if settings.elasticsearch_url is None:
             raise ConfigError("there is no Elasticsearch: ELASTICSEARCH_URL is not set", "set it to http://host:9200")
         self.url = settings.elasticsearch_url.get_secret_value().rstrip("/")
+        self._neighbours = neighbours or Neighbours()  # who is told how it answers
         self._http = httpx.Client(
             base_url=self.url,
             auth=_basic(settings),
             headers=_api_key(settings),
             verify=_certificates(settings, self.url),
-            timeout=TIMEOUT,
+            timeout=patience,
             trust_env=False,
         )
 
@@ -168,6 +174,10 @@ class Elastic:
         return _answer(self._request(method, path, **content))
 
     def _request(self, method: str, path: str, **content: Any) -> httpx.Response:
+        with self._neighbours.asking(ES_TARGET_PREFIX):
+            return self._ask(method, path, **content)
+
+    def _ask(self, method: str, path: str, **content: Any) -> httpx.Response:
         try:
             return self._http.request(method, path, **content)
         except httpx.InvalidURL as error:

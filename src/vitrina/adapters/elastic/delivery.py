@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from vitrina.adapters.elastic.audit import IndexAudit
 from vitrina.adapters.elastic.client import Intruder
 from vitrina.adapters.elastic.generations import Generations
 from vitrina.adapters.elastic.mirror import Mirror
@@ -124,8 +125,14 @@ class Delivery(Mode):
     def _mode_steps(self) -> Iterator[Step]:
         job = self.job
         job.options = replace(job.options, rebuild=False, repair=self.generations.loads_all or job.options.repair)
+        if not self.generations.is_new:
+            job.beyond = IndexAudit(job, self.writer, self.outlet, self._await_arrival)
         self.mode = self._make_mode(job)
         yield from self.mode.steps()
+
+    def _await_arrival(self) -> None:
+        assert self.senders is not None
+        self.senders.drain()
 
     def _keeping_position(self, steps: Iterator[Step]) -> Iterator[Step]:
         """Steps around the mode leave the checkpoint where it is."""

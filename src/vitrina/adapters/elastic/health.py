@@ -4,18 +4,19 @@ import time
 from contextlib import closing
 from typing import Any
 
-from vitrina.adapters.elastic.client import Elastic
+from vitrina.adapters.elastic.client import LITTLE_TIME, Elastic
+from vitrina.adapters.neighbours import Neighbours
 from vitrina.domain.errors import VitrinaError
 from vitrina.settings import Settings
 
 
-def look_at_elasticsearch(settings: Settings) -> dict[str, Any]:
+def look_at_elasticsearch(settings: Settings, neighbours: Neighbours | None = None) -> dict[str, Any]:
     """Its version and how long it took to answer, or why it did not; nothing where there is none."""
     if settings.elasticsearch_url is None:
         return {}
     started = time.monotonic()
     try:
-        with closing(Elastic(settings)) as elastic:
+        with closing(Elastic(settings, LITTLE_TIME, neighbours)) as elastic:
             version = elastic.version()
     except VitrinaError as error:
         return {"elasticsearch": {"error": error.message}}

@@ -64,9 +64,10 @@ class Mirror:
 
     def steps(self) -> Iterator[Step]:
         """One."""
-        yield self._look
+        yield self.look
 
-    def _look(self, conn: Connection) -> StepResult:
+    def look(self, conn: Connection) -> StepResult:
+        """All of it."""
         generation = self.writer.generation
         assert generation is not None
         mirrored = Mirrored(self.job.pipeline_id, COLUMNS)

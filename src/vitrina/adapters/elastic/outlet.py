@@ -7,6 +7,7 @@ from uuid import UUID
 from vitrina.adapters.elastic.bulk import BulkSender, Shipment
 from vitrina.adapters.elastic.client import Elastic
 from vitrina.adapters.elastic.index import IndexKeeper
+from vitrina.adapters.neighbours import Neighbours
 from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.meta.repos.indexes import Generation
 from vitrina.settings import Settings
@@ -100,8 +101,10 @@ class Outlet(Protocol):
 class ElasticOutlet:
     """To an Elasticsearch."""
 
-    def __init__(self, settings: Settings, pipeline_id: UUID, target: str, epoch: int) -> None:
-        self.elastic = Elastic(settings)
+    def __init__(
+        self, settings: Settings, pipeline_id: UUID, target: str, epoch: int, neighbours: Neighbours | None = None
+    ) -> None:
+        self.elastic = Elastic(settings, neighbours=neighbours)
         self.keeper = IndexKeeper(self.elastic, pipeline_id, target.removeprefix(ES_TARGET_PREFIX), epoch)
         self.threads = settings.es_senders
         self._target = target

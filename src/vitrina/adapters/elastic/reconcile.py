@@ -192,7 +192,10 @@ def _mart(mirrored: Mirrored, columns: Sequence[Column], key: tuple[str, ...]) -
     types = {c.name: c.type for c in columns}
     table = f"{mirrored.prefix}_{mirrored.pipeline_id.hex}"
     collations = {name: '"C"' for name in key if name == ID}
-    return Mart(SCHEMA, table, key, tuple(columns), types, collations, stamped=False, pushable=True)
+    operators = {c.name: c.operators for c in columns}
+    return Mart(
+        SCHEMA, table, key, tuple(columns), types, collations, stamped=False, pushable=True, operators=operators
+    )
 
 
 def _exact(text: str | bytes) -> Any:

@@ -48,6 +48,7 @@ def shadow_mart(conn: Connection, generation: Generation, key: Sequence[Column])
         _collations(conn, key),
         stamped=False,
         pushable=not any(c.type.endswith("[]") for c in key),
+        operators={c.name: c.operators for c in key},
     )
 
 

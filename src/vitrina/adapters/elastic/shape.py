@@ -102,7 +102,7 @@ class Shape:
     def _with_documents(self, kept: Sequence[str], rows: sql.Composable) -> sql.Composed:
         """Keys and cursors as they are, because rows are found by them, and beside them the document."""
         fields = [sql.SQL("{} AS {}").format(_value(c), c.identifier) for c in self.columns]
-        text = "SELECT {}, row_to_json(d)::text AS {} FROM {} AS q CROSS JOIN LATERAL (SELECT {}) AS d"
+        text = "SELECT {}, pg_catalog.row_to_json(d.*)::text AS {} FROM {} AS q CROSS JOIN LATERAL (SELECT {}) AS d"
         names = COMMA.join(sql.SQL("q.{}").format(sql.Identifier(name)) for name in kept)
         return sql.SQL(text).format(names, sql.Identifier(DOCUMENT), rows, COMMA.join(fields))
 

@@ -12,7 +12,7 @@ from psycopg import sql
 from vitrina.adapters.elastic.shape import DOCUMENT, Shape
 from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.writers.converge import LAST_POSITION, MartSql, riders
-from vitrina.adapters.writers.pieces import COMMA, column_of, same_key
+from vitrina.adapters.writers.pieces import COMMA, column_of
 from vitrina.sql.describe import Column
 
 HASH, VERSION = "vitrina_hash", "vitrina_version"
@@ -22,8 +22,8 @@ NOTHING = sql.SQL("")
 
 def digest(text: sql.Composable) -> sql.Composed:
     """What tells documents apart: 128 bits, in a fraction of the time of sha256. Nobody's secrets depend on it."""
-    halves = [sql.SQL('int8send(hashtextextended({} COLLATE "C", {}))').format(text, sql.Literal(s)) for s in SEEDS]
-    return sql.SQL(" || ").join(halves)
+    half = 'pg_catalog.int8send(pg_catalog.hashtextextended({} COLLATE "C", {}::bigint))'
+    return sql.SQL(" OPERATOR(pg_catalog.||) ").join(sql.SQL(half).format(text, sql.Literal(seed)) for seed in SEEDS)
 
 
 HASHED = sql.SQL("{} AS {}").format(digest(column_of("t", DOCUMENT)), sql.Identifier(HASH))
@@ -43,11 +43,16 @@ class ShadowSql(MartSql):
     built: bool
     version: Callable[[], int]
 
-    def compare(self, scope: sql.Composable) -> sql.Composed:
+    def compare(self, scope: sql.Composable, part: sql.Composable | None = None) -> sql.Composed:
         """By key and hash."""
         keys = COMMA.join(column_of("t", name) for name in self.mart.key)
         text = "(SELECT {}, {} FROM {} AS t)"
-        return super().compare(sql.SQL(text).format(keys, HASHED, made_once(self.documents(scope), self.mart.key)))
+        documents = sql.SQL(text).format(keys, HASHED, made_once(self.documents(scope), self.mart.key))
+        return super().compare(documents, part)
+
+    def part(self, condition: sql.Composable) -> sql.Composed:
+        """What is deleted and not yet forgotten is no part of it."""
+        return super().part(sql.SQL("{} AND m.{} IS NOT NULL").format(condition, sql.Identifier(HASH)))
 
     def insert(self, scope: sql.Composable, order: sql.Composable) -> sql.Composed:
         """Into an empty shadow, in the order of its key whatever was asked for."""
@@ -99,7 +104,7 @@ class ShadowSql(MartSql):
         ).format(
             source=self._source(scope, cursor),
             shadow=self.mart.identifier,
-            same_key=same_key(self.mart.key, "m", "s"),
+            same_key=self.mart.same_key("m", "s"),
             version=sql.Identifier(VERSION),
             hash=sql.Identifier(HASH),
             names=self._names(),
@@ -202,7 +207,7 @@ class ShadowSql(MartSql):
             sql.Identifier(VERSION),
             sql.Literal(self.version()),
             self._not_given(keys, at_most),
-            same_key(self.mart.key, "m", "k"),
+            self.mart.same_key("m", "k"),
             COMMA.join(column_of("m", name) for name in self.mart.key),
         )
 

@@ -5,7 +5,7 @@ from contextlib import closing
 import structlog
 from psycopg import sql
 
-from vitrina.adapters.elastic.client import Elastic
+from vitrina.adapters.elastic.client import LITTLE_TIME, Elastic
 from vitrina.adapters.elastic.shadow import SCHEMA, drop_shadow
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.policy import is_outside
@@ -26,7 +26,7 @@ def tidy_indexes(conn: Connection, settings: Settings) -> None:
     if not retired or settings.elasticsearch_url is None:
         return
     try:
-        with closing(Elastic(settings)) as elastic:
+        with closing(Elastic(settings, LITTLE_TIME)) as elastic:
             for generation in retired:
                 elastic.delete(generation.index)
                 with translated(), conn.transaction():

@@ -11,6 +11,7 @@ from typing import Any
 from psycopg import sql
 
 MODIFIER = re.compile(r"\([^)]*\)")
+SCHEMA = re.compile(r'^("[^"]*"|\w+)\.')  # of a type that an extension brought: it means the same wherever it is
 ARRAY = "[]"
 KEYWORD = {"type": "keyword", "ignore_above": 8191}  # longer ones exceed what Lucene takes as one term
 TEXT = {"type": "text", "fields": {"keyword": KEYWORD}}
@@ -60,7 +61,7 @@ NUMBERS = ("numeric", "real", "double precision")
 TIMES = ("date", "timestamp without time zone", "timestamp with time zone")
 NATIVE = {"boolean", "smallint", "integer", "bigint", "oid", "jsonb"}  # JSON has them as they are
 FINITE_NUMBER = "CASE WHEN {0} NOT IN ('NaN', 'Infinity', '-Infinity') THEN {0} END"
-FINITE_TIME = "CASE WHEN isfinite({0}) THEN {0} END"
+FINITE_TIME = "CASE WHEN pg_catalog.isfinite({0}) THEN {0} END"
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class FieldType:
     @classmethod
     def of(cls, type_: str) -> "FieldType":
         """Of a type as format_type writes it."""
-        bare = MODIFIER.sub("", type_)
+        bare = SCHEMA.sub("", MODIFIER.sub("", type_))
         return cls(bare.removesuffix(ARRAY).strip(), bare.endswith(ARRAY))
 
     @property
@@ -94,7 +95,7 @@ class FieldType:
         one = self._scalar(sql.SQL("e").format())
         if one.as_string(None) == "e":
             return column
-        text = "(SELECT coalesce(jsonb_agg({}), '[]') FROM unnest({}) AS e)"
+        text = "(SELECT coalesce(pg_catalog.jsonb_agg({}), '[]') FROM pg_catalog.unnest({}) AS e)"
         return sql.SQL("CASE WHEN {0} IS NOT NULL THEN {1} END").format(column, sql.SQL(text).format(one, column))
 
     def _scalar(self, column: sql.Composable) -> sql.Composable:
@@ -105,9 +106,9 @@ class FieldType:
         if self.element in TIMES:
             return sql.SQL(FINITE_TIME).format(column)
         if self.element == "bytea":
-            return sql.SQL("translate(encode({}, 'base64'), E'\\n', '')").format(column)
+            return sql.SQL("pg_catalog.translate(pg_catalog.encode({}, 'base64'), E'\\n', '')").format(column)
         if self.element.endswith("multirange"):
-            text = "(SELECT coalesce(jsonb_agg({}), '[]') FROM unnest({}) AS r)"
+            text = "(SELECT coalesce(pg_catalog.jsonb_agg({}), '[]') FROM pg_catalog.unnest({}) AS r)"
             each = sql.SQL(text).format(_range(sql.SQL("r").format(), self.element), column)
             return sql.SQL("CASE WHEN {0} IS NOT NULL THEN {1} END").format(column, each)
         if self.element in MAPPINGS and self.element.endswith("range"):
@@ -120,14 +121,14 @@ class FieldType:
 def _range(column: sql.Composable, kind: str) -> sql.Composed:
     """As Elasticsearch writes a range: an end that is open or infinite is left out, and an empty range is nothing."""
     return sql.SQL(
-        """CASE WHEN NOT isempty({0}) THEN jsonb_strip_nulls(jsonb_build_object(
-            CASE WHEN lower_inc({0}) THEN 'gte' ELSE 'gt' END, {1},
-            CASE WHEN upper_inc({0}) THEN 'lte' ELSE 'lt' END, {2})) END"""
+        """CASE WHEN NOT pg_catalog.isempty({0}) THEN pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object(
+            CASE WHEN pg_catalog.lower_inc({0}) THEN 'gte' ELSE 'gt' END, {1},
+            CASE WHEN pg_catalog.upper_inc({0}) THEN 'lte' ELSE 'lt' END, {2})) END"""
     ).format(column, *(_end(column, which, kind) for which in ("lower", "upper")))
 
 
 def _end(column: sql.Composable, which: str, kind: str) -> sql.Composed:
-    end = sql.SQL(which + "({})").format(column)
+    end = sql.SQL("pg_catalog." + which + "({})").format(column)
     if kind.startswith("int"):
         return end
     return sql.SQL(FINITE_NUMBER if kind.startswith("num") else FINITE_TIME).format(end)

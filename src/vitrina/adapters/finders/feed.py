@@ -91,6 +91,10 @@ class Feed:
             return None
         return Slice({one.relation: one for one in told}, last_id, straight)
 
+    def newest(self, relations: Sequence[str]) -> int:
+        """The last change of any of these relations."""
+        return CaptureRepo(self.conn).newest(self.source, relations)
+
     def now(self) -> datetime:
         """By the meta-store's clock, as every time that is kept."""
         row = self.conn.execute("SELECT clock_timestamp() AS now").fetchone()

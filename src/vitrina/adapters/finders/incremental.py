@@ -11,12 +11,12 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from vitrina.adapters.filling import copy_across, write_rows
+from vitrina.adapters.filling import copy_across
 from vitrina.adapters.finders.horizon import SQL as HORIZON
 from vitrina.adapters.finders.horizon import Horizon, take_horizon
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Job, Mode, Step, StepResult, execute
-from vitrina.adapters.transformers import Transformer
+from vitrina.adapters.transforming import Transforming
 from vitrina.adapters.writers.converge import Window, reader_scope
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.run import Counts
@@ -153,8 +153,8 @@ class IncrementalMode(Mode):
     def _through(self, conn: Connection, window: Window) -> dict[str, Any]:
         """From another server: into the stage as bytes, then converge from it."""
         self.work.stage.truncate(conn)
-        if self.job.transformer:
-            return self._transformed(conn, window, self.job.transformer)
+        if self.job.transforming:
+            return self._transformed(conn, window, self.job.transforming)
         query = self.work.query.with_args(window.args).after_cursor(self.cursor, window, self.limit)
         copy_across(self.job.reader, query, self.work.stage, conn)
         return self._upsert(conn, self.work.stage.identifier, [])
@@ -167,16 +167,15 @@ class IncrementalMode(Mode):
             self.work.refuse_duplicates(execute(conn, self.work.statements.duplicates(scope), params).fetchall())
             raise
 
-    def _transformed(self, conn: Connection, window: Window, transformer: Transformer) -> dict[str, Any]:
+    def _transformed(self, conn: Connection, window: Window, transforming: Transforming) -> dict[str, Any]:
         """Through the transforms. The cursor comes from the rows that were read, never from transformed ones."""
         query = self.work.query.after_cursor(self.cursor, window, self.limit)
         rows = self.job.reader.fetch(_with_position(query, self.cursor), window.args)
         positions = [(row.pop("vitrina_value"), row.pop("vitrina_id")) for row in rows]
         keys = [[row[name] for name in self.work.mart.key] for row in rows]
-        kept = transformer.apply(rows)
         with self.work.stage.copy_in(conn, "text") as copy:
-            write_rows(copy, kept, transformer.columns)
-        deleted = self._delete_dropped(conn, keys) if len(kept) < len(keys) else 0
+            kept = transforming.write(copy, rows)
+        deleted = self._delete_dropped(conn, keys) if kept < len(keys) else 0
         written = self.work.upsert(conn, self.work.stage.identifier)["written"]
         last = positions[-1] if positions else None
         return {"read": len(keys), "written": written, "deleted": deleted, "last_position": last}

@@ -8,17 +8,19 @@ what the change did to the mart.
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias
 
 from vitrina.adapters.captures import log
 from vitrina.adapters.connections import Connections
+from vitrina.adapters.finders.audit import Audit
 from vitrina.adapters.finders.feed import Feed, Slice
 from vitrina.adapters.finders.full import FullMode
 from vitrina.adapters.finders.impact import Impact
+from vitrina.adapters.finders.pacing import Pacing
 from vitrina.adapters.finders.shrinking import Shrinking
 from vitrina.adapters.finders.touched import Touched
+from vitrina.adapters.finders.watch import IDLE_SECONDS, Dependence
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Job, Mode, Step, StepResult
 from vitrina.domain.errors import ConfigError, RetryableError
@@ -32,7 +34,6 @@ BURST_SECONDS = 600.0  # and how long it stays when there is always more
 PATIENCE_SECONDS = 1.0  # or when others wait for a slot
 MEND_SECONDS = 5.0  # for a capture to put right what is gone, once whoever held it has lost it
 COLUMNS_SECONDS = 30.0  # for a capture to see which columns are needed: it looks every second
-COMPARISONS = 10.0  # between two comparisons there is at least this many times the length of one, in seconds
 
 
 Keys: TypeAlias = tuple[list[str | None], int]
@@ -48,7 +49,10 @@ class LiveMode(Mode):
         self.position: dict[str, Any] = dict((job.position or {}).get("live") or {})
         self.position.pop("not_before", None)
         self.compared = False
-        self.started = time.monotonic()
+        self.audit: Audit | None = None
+        self.spent = 0.0
+        self._awaited = ""
+        self.started = self.began = time.monotonic()
 
     @property
     def is_burst(self) -> bool:
@@ -59,11 +63,14 @@ class LiveMode(Mode):
         """Go live, then follow."""
         with Feed.open(self.connections, self.job.plan.source) as feed:
             self.feed = feed
+            self.dependence = Dependence(self.job.pipeline_id, feed.conn, self.job.reader)
             yield self._prepare
             self._understand()
             why = self._why_compare()
             if why:
                 yield from self._go_live(why)
+            elif self.dependence.is_news:
+                yield self._keep_judgement
             yield from self._follow()
 
     def _prepare(self, conn: Connection) -> StepResult:
@@ -72,8 +79,10 @@ class LiveMode(Mode):
         return StepResult("mart is ready", position=self.job.position, fields={"ddl": self.work.ddl}, quiet=True)
 
     def _understand(self) -> None:
-        self.impact = Impact.of(self.work, self.feed.capture(), self.feed.conn)
+        self.impact = self.dependence.judge(lambda: Impact.of(self.work, self.feed.capture(), self.feed.conn))
         self.touched = Touched(self.work, self.impact.reading)
+        if self.audit:
+            self.audit.renew(self.touched)
         if self.position:
             self.position["columns"] = self.impact.columns
 
@@ -85,11 +94,22 @@ class LiveMode(Mode):
             return str(self.position["comparing"])
         if self.work.ddl:
             return "the mart was created or extended"
+        return self._why_otherwise() or self._why_lost(self.feed.tip())
+
+    def _why_otherwise(self) -> str:
+        """Why the query may give other rows though none has changed; empty when it gives the same."""
+        if why := self.dependence.why_compare(self.position):
+            return why
         if self.position["source"] != self.job.plan.source or set(self.position["tables"]) != set(self.impact.tables):
             return "the query reads other tables"
         if self.position["meaning"] != self.impact.meaning:
             return "the query means something else now: a view or a function that it uses was replaced"
-        return self._why_lost(self.feed.tip())
+        return ""
+
+    def _keep_judgement(self, conn: Connection) -> StepResult:
+        """What has changed can make no row of the mart wrong; or nobody has kept what it depends on yet."""
+        news = self.dependence.keep(conn, self.position)
+        return replace(self._say("judged anew", {"why": news}, conn), quiet=not news)
 
     def _why_lost(self, tip: log.Tip) -> str:
         """Why changes after the position may be missing; empty when they are all in the log."""
@@ -106,14 +126,26 @@ class LiveMode(Mode):
     def _go_live(self, why: str) -> Iterator[Step]:
         """The tables are captured; then whoever wrote before they were has ended; then the log is noted, and all is
         compared."""
+        self._require_same_columns(why)
         self._check_capture()
         yield partial(self._say, "waiting for transactions that were open", {"why": why})
         self._wait_for_columns()
-        log.barrier(self.job.reader.conn, lambda _: self.job.check())
+        log.barrier(self.job.reader.conn, self._wait_for)
         self._move(self.feed.tip(), why)
-        yield partial(self._say, "comparing in full", {"why": why})
+        yield partial(self._begin_comparison, why)
         yield from self._compare()
         yield partial(self._say, "live", {"tables": list(self.impact.tables)})
+
+    def _begin_comparison(self, why: str, conn: Connection) -> StepResult:
+        self.dependence.keep(conn, self.position)
+        return self._say("comparing in full", {"why": why}, conn)
+
+    def _wait_for(self, holder: str) -> None:
+        """Whoever is waited for is named, once."""
+        self.job.check()
+        if holder != self._awaited:
+            self._awaited = holder
+            self.job.tell("waits for a transaction that was open", holder=holder)
 
     def _check_capture(self) -> None:
         """What was installed and is gone, the capture puts right by itself, once it has noticed: that is waited for."""
@@ -146,41 +178,58 @@ class LiveMode(Mode):
     def _compare(self) -> Iterator[Step]:
         """One comparison, as mode full; the log is followed from where it stood before."""
         reach("before comparison")
-        self.compared = True
-        started = self.feed.now()
-        for step in FullMode(self.job).steps():
+        self.compared, self.spent, watch, mode = True, 0.0, self.dependence.watch, FullMode(self.job)
+        for step in mode.steps():
             yield partial(self._keep_position, step)
-        ended = self.feed.now()
-        self.position.pop("comparing", None)
-        self.position["compare_after"] = (ended + COMPARISONS * (ended - started)).isoformat()
+        Pacing(self.position).compared(self.spent, self.feed.now(), loaded=mode.mart_is_empty)
         self._understand()  # anew: the mart may have been empty before, and the stage is gone
+        self.position.pop("comparing", None)
+        self.dependence.distrust(watch, self.position)
 
     def _keep_position(self, step: Step, conn: Connection) -> StepResult:
-        return replace(step(conn), position=self._checkpoint())
+        started = time.monotonic()
+        result = step(conn)
+        self.spent += time.monotonic() - started
+        return replace(result, position=self._checkpoint())
 
     # ── following ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _follow(self) -> Iterator[Step]:
-        slices, applied, busy_at = 0, 0, time.monotonic()
-        while True:
-            tip = self.feed.tip()
+        audit = self.audit = self._audit()
+        slices, applied, busy_at = 0, 0, float("-inf") if audit.goes_on else time.monotonic()
+        while not self.position.get("comparing"):
+            if not self.dependence.watch.has_held():
+                yield from self._judge_anew()
+                continue
+            tip, self.began = self.feed.tip(), time.monotonic()
             found = None if self._why_lost(tip) else self._read()
             if found is None:
                 break  # the next run compares
             if found.changes:
                 keys, why = self._keys_of(found)
                 if why and not self._may_compare():
-                    self.position["not_before"] = self.position["compare_after"]
+                    Pacing(self.position).rest(self.feed.now(), self._newest())
                     break
                 yield from self._refresh(found, why) if why else self._apply(found, keys)
                 slices, applied, busy_at = slices + 1, applied + found.changes, time.monotonic()
+                audit.is_alone = False
             elif found.last_id > self.position["id"]:
                 self.position["id"] = found.last_id
             is_end = not found.changes and found.last_id >= tip.last_id
-            if self._is_enough() or (is_end and not self._wait(tip, busy_at)):
+            for step in audit.steps(self.position["id"]):
+                yield partial(self._keep_position, step)
+            if audit.too_many:
+                self.position["comparing"] = audit.too_many
+            elif self._is_enough() or (is_end and not audit.goes_on and not self._wait(tip, busy_at)):
                 break
         fields = {"changes": applied, "slices": slices, "lag_ms": self.position.get("lag_ms")}
         yield partial(self._leave, {name: value for name, value in fields.items() if value is not None})
+
+    def _audit(self) -> Audit:
+        audit = Audit(self.work, self.touched, self.shrinking, self.feed, self.connections.settings, self.started)
+        audit.is_steady, audit.is_alone = not self.impact.view.warnings, not self.compared
+        audit.is_understood = lambda: self.dependence.watch.has_held(0)
+        return audit
 
     def _read(self) -> Slice | None:
         return self.feed.read(self.position["id"], self.impact.columns, SLICE, self.impact.straight)
@@ -202,6 +251,8 @@ class LiveMode(Mode):
                 return True
             if self.job.others_wait() or self._is_enough():
                 return False
+            if not self.dependence.watch.has_held(IDLE_SECONDS):
+                return True
         return False
 
     def _patience(self) -> float:
@@ -210,9 +261,11 @@ class LiveMode(Mode):
         return linger if self.job.has_room() else min(linger, LAST_SLOT_SECONDS)
 
     def _may_compare(self) -> bool:
-        """Comparisons are kept apart by a multiple of what one takes, unless somebody has asked for the run."""
-        after = self.position.get("compare_after")
-        return after is None or self.job.was_asked_for or self.feed.now() >= datetime.fromisoformat(after)
+        """Comparisons are kept apart while changes come, unless somebody has asked for the run."""
+        return self.job.was_asked_for or Pacing(self.position).may_compare(self.feed.now(), self._newest())
+
+    def _newest(self) -> int:
+        return self.feed.newest(self.impact.tables)
 
     def _refresh(self, found: Slice, why: str) -> Iterator[Step]:
         """A change that may touch any key: everything is compared, and what was logged before is done with."""
@@ -226,10 +279,25 @@ class LiveMode(Mode):
 
     def _begin_anew(self, why: str) -> Iterator[Step]:
         """A table is not what it was, or was not captured for a while: nothing is as it was understood."""
-        if tuple(self.job.reader.describe(self.job.plan.select)) != self.job.described:
-            raise RetryableError(f"{why}: the query gives other columns now")
+        self._require_same_columns(why)
         self._understand()
         yield from self._go_live(why)
+
+    def _require_same_columns(self, why: str) -> None:
+        if tuple(self.job.reader.describe(self.job.plan.select)) != self.job.described:
+            raise RetryableError(f"{why}: the query gives other columns now")
+
+    def _judge_anew(self) -> Iterator[Step]:
+        """The catalogue has changed under a follower. If that may concern rows, the next run compares: it has the guard
+        look at the query first. If not, it goes on."""
+        self._understand()
+        if why := self._why_otherwise():
+            self.position["comparing"] = why
+        elif self.dependence.is_news:
+            yield self._keep_judgement
+
+    def _distrust(self) -> None:
+        self.dependence.distrust(self.dependence.watch, self.position)
 
     def _keys_of(self, found: Slice) -> tuple[Keys, str]:
         """The keys that a slice touches, as far as they are few; or why it may touch any.
@@ -253,12 +321,16 @@ class LiveMode(Mode):
         yield partial(self._find_keys, found)
         atomic = self.job.plan.publish == "atomic"
         for start, end in [(0, self.found)] if atomic else self.job.slices(0, self.found):
-            yield partial(self._converge_slice, found, start, end)
+            if not self.position.get("comparing"):
+                yield partial(self._converge_slice, found, start, end)
 
     def _converge(self, found: Slice, args: list[str | None], count: int, conn: Connection) -> StepResult:
         counts = self.touched.converge(args, count, conn) if count else NOTHING
+        if self.audit and count:
+            self.audit.explain(conn, args)
         self.shrinking.guard(counts.deleted, conn)
         self._note(found, found.last_id)
+        self._distrust()
         reach("live slice")
         fields = {"keys": count, "changes": found.changes}
         return StepResult("applied", counts, self._checkpoint(), fields, is_batch=True, quiet=True)
@@ -269,8 +341,11 @@ class LiveMode(Mode):
         self.keys.create(conn)
         self.impact.keep_keys(found, self.keys, conn)
         self.found = self.keys.settle(conn)
+        if self.audit:
+            self.audit.explain(conn, keys=self.keys)
         if not self.found:  # only parts of keys, which nothing carries
             self._finish(found, conn)
+        self._distrust()
         fields = {"keys": self.found, "changes": found.changes}
         return StepResult("found what is touched", position=self._checkpoint(), fields=fields)
 
@@ -279,6 +354,7 @@ class LiveMode(Mode):
         self.shrinking.guard(counts.deleted, conn)
         if end >= self.found:
             self._finish(found, conn)
+        self._distrust()
         reach("live slice")
         fields = {"done": end, "of": self.found}
         return StepResult("applied", counts, self._checkpoint(fields), fields, is_batch=True)
@@ -298,6 +374,7 @@ class LiveMode(Mode):
     def _note(self, found: Slice, last_id: int) -> None:
         """The mart has everything up to here: this late."""
         now = self.feed.now()
+        Pacing(self.position).moved(last_id - self.position["id"], time.monotonic() - self.began)
         self.position |= {"id": last_id, "applied_at": now.isoformat()}
         if found.committed_at:
             late = max((now - found.committed_at).total_seconds(), 0.0)
@@ -308,6 +385,10 @@ class LiveMode(Mode):
 
     def _leave(self, fields: dict[str, Any], conn: Connection) -> StepResult:
         self.touched.clean_up(conn)
+        if self.position.get("comparing"):  # amid a slice, perhaps
+            self.work.clean_up(conn)
+        if self.audit:
+            self.audit.arrange(conn)
         return self._say("followed", fields, conn)
 
     def _say(self, event: str, fields: dict[str, Any], conn: Connection) -> StepResult:

@@ -4,7 +4,7 @@ from typing import Any
 
 from psycopg import errors, sql
 
-from vitrina.adapters.filling import copy_across, write_rows
+from vitrina.adapters.filling import copy_across
 from vitrina.adapters.finders.rereading import Rereading
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import fetch
@@ -78,12 +78,12 @@ class Touched:
         else:
             stage.create(conn)
         self._staged = True
-        if self.job.transformer is None:
+        if self.job.transforming is None:
             copy_across(self.job.reader, self._query_with(args, count), stage, conn)
             return
-        rows = self.job.transformer.apply(self.job.reader.fetch(self._query(count), args))
+        rows = self.job.reader.fetch(self._query(count), args)
         with stage.copy_in(conn, "text") as copy:
-            write_rows(copy, rows, self.job.transformer.columns)
+            self.job.transforming.write(copy, rows)
 
     def _query(self, count: int) -> sql.Composed:
         return self.reading.query(count) if self.reading else self.work.query.by_keys()

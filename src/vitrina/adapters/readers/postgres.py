@@ -7,22 +7,15 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.adapt import Loader
-from psycopg.rows import dict_row
+from psycopg.adapt import AdaptersMap
+from psycopg.rows import dict_row, tuple_row
 
-from vitrina.adapters.documents import JsonLoader
-from vitrina.domain.errors import ConfigError
-from vitrina.meta.db import Connection, prepare, transaction, translated
+from vitrina.adapters.frames import Batch
+from vitrina.adapters.rows import python_forms, register_loaders
+from vitrina.meta.db import Connection, fetch_all, prepare, transaction, translated
+from vitrina.sql.dependencies import SETTINGS
 from vitrina.sql.describe import Column, describe
 from vitrina.transforms import Row
-
-
-class TextLoader(Loader):
-    """A value as Postgres writes it: for types that Python would round or refuse."""
-
-    def load(self, data: bytes | bytearray | memoryview) -> str:
-        """The text itself."""
-        return bytes(data).decode()
 
 
 @dataclass(frozen=True)
@@ -37,6 +30,14 @@ class PostgresReader:
         """The columns of a SELECT."""
         with self._reading():
             return describe(self.conn, select)
+
+    def own_settings(self) -> dict[str, str]:
+        """What changes results and is this role's own: a statement of another role that lends the query its session, to
+        write what it gives, has to run with the same."""
+        if not self.is_local:
+            return {}
+        rows = fetch_all(self.conn, "SELECT n, current_setting(n) AS v FROM unnest(%s::text[]) AS n", [list(SETTINGS)])
+        return {row["n"]: row["v"] for row in rows}
 
     def within(self, seconds: float) -> "PostgresReader":
         """The same reader, with less patience."""
@@ -65,25 +66,39 @@ class PostgresReader:
             with self.conn.cursor().copy(command) as copy:
                 yield copy
 
-    def batches(self, query: sql.Composable, size: int) -> Iterator[list[Row]]:
-        """A query's rows for Python, `size` at a time, through a server-side cursor; $1 is an empty array."""
-        with self._reading(), _python_forms():
-            cursor = psycopg.RawServerCursor(self.conn, "vitrina_rows", row_factory=dict_row)
-            _register_loaders(cursor)
+    def batches(self, query: sql.Composable, size: int) -> Iterator[tuple[list[str], list[tuple[Any, ...]]]]:
+        """A query's rows for Python, with the names of their values, `size` at a time, through a server-side cursor;
+        $1 is an empty array."""
+        with self._reading(), python_forms():
+            cursor = psycopg.RawServerCursor(self.conn, "vitrina_rows", row_factory=tuple_row)
+            register_loaders(cursor.adapters)
             with cursor:
                 cursor.execute(query.as_bytes(self.conn), [[]])
+                names = [column.name for column in cursor.description or ()]
                 while rows := cursor.fetchmany(size):
-                    yield rows
+                    yield names, rows
+
+    def text_batches(self, query: sql.Composable, size: int) -> Iterator[Batch]:
+        """The same, every value as Postgres sent it: for another process to read."""
+        with self._reading():
+            cursor = psycopg.RawServerCursor(self.conn, "vitrina_rows", row_factory=tuple_row)
+            _leave_as_text(cursor.adapters)
+            with cursor:
+                cursor.execute(query.as_bytes(self.conn), [[]])
+                described = cursor.description or ()
+                names, types = [c.name for c in described], [c.type_code for c in described]
+                while rows := cursor.fetchmany(size):
+                    yield Batch(names, rows, types)
 
     def fetch(self, query: sql.Composable, args: Sequence[str | None] = ()) -> list[Row]:
         """A small result, whole."""
-        with self._reading(), _python_forms():
+        with self._reading(), python_forms():
             return self._execute(query.as_bytes(self.conn), args).fetchall()
 
     def _execute(self, query: bytes, args: Sequence[str | None]) -> psycopg.RawCursor[Row]:
         # Parameters, or binary results, mean the extended protocol, which takes one statement only.
         cursor = psycopg.RawCursor(self.conn, row_factory=dict_row)
-        _register_loaders(cursor)
+        register_loaders(cursor.adapters)
         return cursor.execute(query, [list(args)] if args else None, binary=not args)
 
     def _refuse_several(self, command: sql.Composed) -> None:
@@ -96,18 +111,8 @@ class PostgresReader:
             yield
 
 
-def _register_loaders(cursor: psycopg.Cursor[Row] | psycopg.ServerCursor[Row]) -> None:
-    cursor.adapters.register_loader("interval", TextLoader)
-    for type_ in ("json", "jsonb"):
-        cursor.adapters.register_loader(type_, JsonLoader)
-
-
-@contextmanager
-def _python_forms() -> Iterator[None]:
-    """A value that Python cannot hold, such as the date infinity, is the query's to cast."""
-    try:
-        yield
-    except psycopg.DataError as error:
-        if error.sqlstate:
-            raise
-        raise ConfigError(f"a value has no Python form: {error}", "cast its column to text") from error
+def _leave_as_text(adapters: AdaptersMap) -> None:
+    """Every value as Postgres sent it, whatever its type."""
+    for known in psycopg.adapters.types:
+        for oid in (known.oid, known.array_oid):
+            adapters.register_loader(oid, psycopg.types.string.TextLoader)

@@ -6,13 +6,14 @@ Everything that depends on the user's query is composed here. Inside comparisons
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import LiteralString
 
 from psycopg import sql
 
 from vitrina.adapters.stage import KeySegment, Stage
-from vitrina.adapters.writers.pieces import AND, COMMA, column_of, number, positions, same_key
+from vitrina.adapters.writers.pieces import AND, COMMA, column_of, number, positions, side_by_side
 from vitrina.adapters.writers.postgres import STAMP, Mart
-from vitrina.sql.describe import Column
+from vitrina.sql.describe import Column, operator
 
 LAST_POSITION = sql.SQL(
     ", (SELECT ARRAY[vitrina_value, vitrina_id] FROM src ORDER BY vitrina_n DESC LIMIT 1) AS last_position"
@@ -61,11 +62,12 @@ class QueryText:
         """
         arrays = [self._arg(i, f"{self._type(name)}[]") for i, name in enumerate(self.key, 1)]
         wanted = [
-            sql.SQL("q.{} = ANY ({})").format(sql.Identifier(k), a) for k, a in zip(self.key, arrays, strict=True)
+            sql.SQL("q.{} {} ANY ({})").format(sql.Identifier(k), self._column(k).operator("="), a)
+            for k, a in zip(self.key, arrays, strict=True)
         ]
         if len(self.key) > 1:
-            exact = sql.SQL("({}) IN (SELECT * FROM unnest({}))")
-            wanted.append(exact.format(self._key_columns(), COMMA.join(arrays)))
+            exact = sql.SQL("({}) {} ANY (SELECT * FROM {})")
+            wanted.append(exact.format(self._key_columns(), self._operator(self.key, "="), side_by_side(arrays)))
         return self.whole() + sql.SQL(" WHERE ") + AND.join(wanted)
 
     def by_range(self, *, lower: bool, upper: bool) -> sql.Composed:
@@ -73,9 +75,11 @@ class QueryText:
         size = len(self.key)
         wanted = []
         if lower:
-            wanted.append(sql.SQL("({}) > ({})").format(self._key_columns(), self._bound(1)))
+            after = self._operator(self.key, ">")
+            wanted.append(sql.SQL("({}) {} ({})").format(self._key_columns(), after, self._bound(1)))
         if upper:
-            wanted.append(sql.SQL("({}) <= ({})").format(self._key_columns(), self._bound(1 + size)))
+            up_to = self._operator(self.key, "<=")
+            wanted.append(sql.SQL("({}) {} ({})").format(self._key_columns(), up_to, self._bound(1 + size)))
         # The parameter appears even when no bound does: a statement's parameters must have types.
         return self.whole() + sql.SQL(" WHERE ") + AND.join([sql.SQL("{} IS NOT NULL").format(self.args), *wanted])
 
@@ -86,22 +90,25 @@ class QueryText:
         """
         value, tie = (column_of("q", name) for name in cursor)
         value_type, tie_type = (self._type(name) for name in cursor)
-        within = sql.SQL("{} <= {}") if window.inclusive else sql.SQL("{} < {}")
-        wanted = [within.format(value, self._arg(3, value_type))]
+        within = self._column(cursor[0]).operator("<=" if window.inclusive else "<")
+        wanted = [sql.SQL("{} {} {}").format(value, within, self._arg(3, value_type))]
         if window.after is not None:
             position = (self._arg(1, value_type), self._arg(2, tie_type))
-            wanted.append(sql.SQL("({}, {}) > ({}, {})").format(value, tie, *position))
+            wanted.append(sql.SQL("({}, {}) {} ({}, {})").format(value, tie, self._operator(cursor, ">"), *position))
         tail = " WHERE {} ORDER BY {}, {} FETCH FIRST {} ROWS WITH TIES"
         return self.whole() + sql.SQL(tail).format(AND.join(wanted), value, tie, sql.Literal(limit))
 
     def bounds(self, every: int) -> sql.Composed:
         """Each `every`-th key in order: where the batches of a load end. Rows with a NULL in the key come too."""
         keys = [sql.SQL("q.{}").format(sql.Identifier(name)) for name in self.key]
-        numbered = sql.SQL("SELECT {keys}, row_number() OVER (ORDER BY {keys}) AS vitrina_n FROM {source} AS q").format(
-            keys=COMMA.join(keys), source=self.source
-        )
+        numbered = sql.SQL(
+            "SELECT {keys}, pg_catalog.row_number() OVER (ORDER BY {keys}) AS vitrina_n FROM {source} AS q"
+        ).format(keys=COMMA.join(keys), source=self.source)
         nulls = sql.SQL(" OR ").join(sql.SQL("n.{} IS NULL").format(sql.Identifier(name)) for name in self.key)
-        text = "SELECT 'b'::\"char\", {} FROM ({}) AS n WHERE n.vitrina_n % {} = 0 OR {} ORDER BY n.vitrina_n"
+        text = """
+            SELECT 'b'::"char", {} FROM ({}) AS n
+            WHERE pg_catalog.mod(n.vitrina_n, {}::bigint) OPERATOR(pg_catalog.=) 0::bigint OR {} ORDER BY n.vitrina_n
+            """
         return sql.SQL(text).format(
             COMMA.join(sql.SQL("n.{}").format(sql.Identifier(name)) for name in self.key),
             numbered,
@@ -125,7 +132,15 @@ class QueryText:
         return text.format(self.args, number(index), sql.SQL(type_))
 
     def _type(self, name: str) -> str:
-        return next(c.unbounded_type for c in self.columns if c.name == name)
+        return self._column(name).unbounded_type
+
+    def _column(self, name: str) -> Column:
+        return next(c for c in self.columns if c.name == name)
+
+    def _operator(self, names: Sequence[str], symbol: LiteralString) -> sql.Composable:
+        """For rows of these columns. Where they have theirs in several schemas, none can be named for all."""
+        schemas = {self._column(name).operators for name in names}
+        return operator(schemas.pop(), symbol) if len(schemas) == 1 else sql.SQL(symbol)
 
 
 @dataclass(frozen=True)
@@ -134,8 +149,11 @@ class MartSql:
 
     mart: Mart
 
-    def compare(self, scope: sql.Composable) -> sql.Composed:
-        """Which keys differ, in one parallel read of both sides: kind (i missing, u differs, d gone) and key."""
+    def compare(self, scope: sql.Composable, part: sql.Composable | None = None) -> sql.Composed:
+        """Which keys differ, in one parallel read of both sides: kind (i missing, u differs, d gone) and key.
+
+        `part`: of the mart, if the scope is only a part of the query.
+        """
         size = len(self.mart.columns)
         keys = [number(position) for position in self._key_positions()]
         return sql.SQL(
@@ -151,12 +169,16 @@ class MartSql:
             source_columns=self._numbered(cast=True),
             mart_columns=self._numbered(cast=False),
             scope=scope,
-            mart=self.mart.identifier,
-            same_key=AND.join(sql.SQL("s.c{0} = m.c{0}").format(i) for i in keys),
+            mart=part or self.mart.identifier,
+            same_key=self._same_positions(),
             source_image=positions("s", size),
             mart_image=positions("m", size),
             order=COMMA.join(number(position) for position in range(2, len(keys) + 2)),
         )
+
+    def part(self, condition: sql.Composable) -> sql.Composed:
+        """The rows of the mart for which a condition on the alias `m` holds, as what can stand after FROM."""
+        return sql.SQL("(SELECT m.* FROM {} AS m WHERE {})").format(self.mart.identifier, condition)
 
     def insert(self, scope: sql.Composable, order: sql.Composable) -> sql.Composed:
         """Load into an empty mart: plain, in order, no conflict expected."""
@@ -211,7 +233,7 @@ class MartSql:
     def _different(self) -> sql.Composed:
         """The rows of `src` that the mart does not have like that."""
         text = "(SELECT s.* FROM src AS s LEFT JOIN {} AS m ON {} WHERE m.{} IS NULL OR {})"
-        first, same = sql.Identifier(self.mart.key[0]), same_key(self.mart.key, "m", "s")
+        first, same = sql.Identifier(self.mart.key[0]), self.mart.same_key("m", "s")
         return sql.SQL(text).format(self.mart.identifier, same, first, self._differs("m", "s"))
 
     def delete(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
@@ -225,7 +247,7 @@ class MartSql:
 
     def _delete_gone(self, keys: sql.Composable, at_most: int | None = None) -> sql.Composed:
         text = "DELETE FROM {} AS m USING {} AS k WHERE {} RETURNING 1"
-        same = same_key(self.mart.key, "m", "k")
+        same = self.mart.same_key("m", "k")
         return sql.SQL(text).format(self.mart.identifier, self._not_given(keys, at_most), same)
 
     def _not_given(self, keys: sql.Composable, at_most: int | None) -> sql.Composed:
@@ -235,12 +257,14 @@ class MartSql:
             COMMA.join(map(sql.Identifier, self.mart.key))
         )
         some = sql.SQL("") if at_most is None else sql.SQL("{} < {} AND").format(found, sql.Literal(at_most))
-        return sql.SQL(text).format(keys, some, same_key(self.mart.key, "s", "k"))
+        return sql.SQL(text).format(keys, some, self.mart.same_key("s", "k"))
 
     def joined(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
         """The rows of a scope whose key is among `keys`, which are in the mart's types."""
         cast = [(name, self.mart.cast(name, column_of("q", name), self._type(name))) for name in self.mart.key]
-        matched = AND.join(sql.SQL("{} = {}").format(value, column_of("k", name)) for name, value in cast)
+        matched = AND.join(
+            sql.SQL("{} {} {}").format(value, self.mart.equals(name), column_of("k", name)) for name, value in cast
+        )
         return sql.SQL("SELECT q.* FROM {} AS q JOIN {} AS k ON {}").format(scope, keys, matched)
 
     def staged_scope(self, stage: Stage, segment: KeySegment) -> sql.Composed:
@@ -267,7 +291,7 @@ class MartSql:
         """How many of them have a key that the scope does not give."""
         source = sql.SQL("SELECT {} FROM {} AS t").format(COMMA.join(self._casts("t", only=self.mart.key)), scope)
         text = "SELECT count(*) AS rows FROM {} AS m WHERE NOT EXISTS (SELECT FROM ({}) AS s WHERE {})"
-        return sql.SQL(text).format(self.mart.identifier, source, same_key(self.mart.key, "m", "s"))
+        return sql.SQL(text).format(self.mart.identifier, source, self.mart.same_key("m", "s"))
 
     def is_empty(self) -> sql.Composed:
         """Whether it has none."""
@@ -307,6 +331,11 @@ class MartSql:
                 value = self.mart.cast(column.name, value, column.type)
             values.append(sql.SQL("{} AS c{}").format(value, number(position)))
         return COMMA.join(values)
+
+    def _same_positions(self) -> sql.Composed:
+        """Whether `s` and `m` have the same key."""
+        named = zip(self.mart.key, map(number, self._key_positions()), strict=True)
+        return AND.join(sql.SQL("s.c{0} {1} m.c{0}").format(i, self.mart.equals(name)) for name, i in named)
 
     def _key_positions(self) -> list[int]:
         names = [c.name for c in self.mart.columns]

@@ -1,6 +1,6 @@
 """Pieces of SQL that statements over marts are put together from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from psycopg import sql
 
@@ -12,16 +12,15 @@ def column_of(alias: str, name: str) -> sql.Composed:
     return sql.SQL("{}.{}").format(sql.SQL(alias), sql.Identifier(name))
 
 
-def same_key(key: Sequence[str], left: str, right: str) -> sql.Composed:
-    """Whether two aliases have the same key."""
-    return AND.join(sql.SQL("{} = {}").format(column_of(left, k), column_of(right, k)) for k in key)
-
-
 def unnested(arrays: Iterable[sql.Composable], names: Iterable[str]) -> sql.Composed:
     """Arrays, one a column, as a relation that can stand after FROM."""
-    return sql.SQL("(SELECT * FROM unnest({}) AS u ({}))").format(
-        COMMA.join(arrays), COMMA.join(map(sql.Identifier, names))
-    )
+    return sql.SQL("(SELECT * FROM {} AS u ({}))").format(side_by_side(arrays), COMMA.join(map(sql.Identifier, names)))
+
+
+def side_by_side(arrays: Iterable[sql.Composable]) -> sql.Composed:
+    """The elements of arrays, one a column; unnest of several is a form of its own, and has no schema."""
+    elements = COMMA.join(sql.SQL("pg_catalog.unnest({})").format(array) for array in arrays)
+    return sql.SQL("ROWS FROM ({})").format(elements)
 
 
 def positions(alias: str, size: int) -> sql.Composed:

@@ -12,7 +12,8 @@ from vitrina.adapters.stage import copy_in
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.policy import split_table
 from vitrina.meta.db import Connection, fetch_all, queries, translated
-from vitrina.sql.describe import FIRST_USER_OID, Column
+from vitrina.sql.describe import FIRST_USER_OID, Column, operator
+from vitrina.sql.owned import foreign_code
 
 SQL = queries("marts")
 STAMP = "updated_at"  # a mart-only column of this name says when a row was last written
@@ -30,6 +31,7 @@ class MartColumn:
     generated: bool
     collation: str | None
     deterministic: bool
+    operators: str  # the schema of its `=`
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,24 @@ class Mart:
     collations: Mapping[str, str | None]
     stamped: bool
     pushable: bool  # keys compare the same way in the query and in the mart
+    operators: Mapping[str, str] = field(default_factory=dict)  # the schema of a column's `=`, unless pg_catalog
 
     @property
     def identifier(self) -> sql.Identifier:
         """Its name, quoted."""
         return sql.Identifier(self.schema, self.table)
+
+    def equals(self, column: str) -> sql.Composed:
+        """The `=` of a column, by its schema: by name alone, somebody else's might fit better."""
+        return operator(self.operators.get(column, "pg_catalog"), "=")
+
+    def same_key(self, left: str, right: str) -> sql.Composed:
+        """Whether two aliases have the same key."""
+        return sql.SQL(" AND ").join(
+            sql.SQL("{}.{} {} {}.{}").format(sql.SQL(left), name, self.equals(k), sql.SQL(right), name)
+            for k in self.key
+            for name in [sql.Identifier(k)]
+        )
 
     def takes(self, columns: Sequence[Column]) -> bool:
         """Whether rows of these columns can go into it as they are: nothing is cast, left out or stamped."""
@@ -83,12 +98,14 @@ class Wanted:
     on_drift: str
     unwritten: Sequence[str] = ()  # columns that an existing mart may lack: the cursor
     written_before: Mapping[str, str] = field(default_factory=dict)  # columns of earlier runs, and their types
+    trusted: Sequence[str] = ()  # roles whose code may run as the mart is written
 
 
 def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
     """The mart, created or extended if need be, and the statements that did it. Runs inside a fenced step."""
     schema, table = split_table(wanted.target)
     check_types(conn, wanted.columns)
+    _refuse_owned_code(conn, wanted)
     ddl = _missing_ddl(wanted, inspect(conn, schema, table))
     with translated():
         for statement in ddl:
@@ -100,10 +117,20 @@ def check_mart(conn: Connection, wanted: Wanted) -> list[str]:
     """The statements that `prepare_mart` would run; nothing is changed. A ConfigError if the mart does not fit."""
     check_types(conn, wanted.columns)
     found = inspect(conn, *split_table(wanted.target))
+    _refuse_owned_code(conn, wanted)
     ddl = _missing_ddl(wanted, found)
     if not ddl:
         _fit(conn, wanted, found)
     return [statement.as_string(conn) for statement in ddl]
+
+
+def _refuse_owned_code(conn: Connection, wanted: Wanted) -> None:
+    """Triggers and the like of a mart run with the rights of whoever writes to it, and these reach every pipeline."""
+    for code in foreign_code(conn, *split_table(wanted.target), wanted.trusted):
+        raise ConfigError(
+            f"writing to {wanted.target} would run {code.function} of {code.owner} with the runner's rights",
+            f"take it off the mart, or name {code.owner} in VITRINA_TRUSTED_OWNERS",
+        )
 
 
 def inspect(conn: Connection, schema: str, table: str) -> dict[str, MartColumn]:
@@ -159,7 +186,7 @@ def _settle_drift(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.C
     missing = [c for c in columns if c.name not in found and c.name not in wanted.unwritten]
     gone = sorted(name for name in before if name not in names and name in found)
     kept = [c for c in columns if c.name in before and c.name in found]
-    retyped = [c for c in kept if c.type not in (before[c.name], found[c.name].type)]
+    retyped = [c for c in kept if c.type != found[c.name].type and not _is_same_type(c.type, before[c.name])]
     if gone:
         drop = ", ".join(f"DROP COLUMN {name}" for name in gone)
         raise ConfigError(
@@ -179,6 +206,11 @@ def _settle_drift(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.C
         )
     add = sql.SQL("ALTER TABLE {} ADD COLUMN {} {}")
     return [add.format(sql.Identifier(*split_table(target)), c.identifier, c.sql_type) for c in missing]
+
+
+def _is_same_type(now: str, before: str) -> bool:
+    """Types of extensions were once noted without their schema."""
+    return now == before or now.endswith(f".{before}")
 
 
 def _fit(conn: Connection, wanted: Wanted, found: Mapping[str, MartColumn]) -> Mart:
@@ -207,6 +239,7 @@ def _fit(conn: Connection, wanted: Wanted, found: Mapping[str, MartColumn]) -> M
         {name: column.collation for name, column in found.items()},
         stamped=stamp is not None and STAMP not in {c.name for c in columns} and not stamp.generated,
         pushable=all(_is_pushable(c.type, found[c.name]) for c in written if c.name in key),
+        operators={name: column.operators for name, column in found.items()},
     )
 
 

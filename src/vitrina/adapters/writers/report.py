@@ -24,7 +24,7 @@ class ReportSql(MartSql):
         at = number([c.name for c in self.mart.columns].index(control) + 1)
         return sql.SQL(
             """
-            SELECT now() AS taken_at, count(s.p) AS query_rows, count(m.p) AS joined,
+            SELECT now() AS taken_at, pg_catalog.count(s.p) AS query_rows, pg_catalog.count(m.p) AS joined,
                    (SELECT count(*) FROM {mart}) AS mart_rows,
                    count(*) FILTER (WHERE m.p IS NULL) AS missing,
                    count(*) FILTER (WHERE s.p IS NULL) AS extra,
@@ -35,10 +35,10 @@ class ReportSql(MartSql):
         ).format(
             mart=self.mart.identifier,
             differs=self._images_differ(),
-            query_min=ends.format(sql.SQL("min"), sql.SQL("s"), at),
-            query_max=ends.format(sql.SQL("max"), sql.SQL("s"), at),
-            mart_min=ends.format(sql.SQL("min"), sql.SQL("m"), at),
-            mart_max=ends.format(sql.SQL("max"), sql.SQL("m"), at),
+            query_min=ends.format(sql.SQL("pg_catalog.min"), sql.SQL("s"), at),
+            query_max=ends.format(sql.SQL("pg_catalog.max"), sql.SQL("s"), at),
+            mart_min=ends.format(sql.SQL("pg_catalog.min"), sql.SQL("m"), at),
+            mart_max=ends.format(sql.SQL("pg_catalog.max"), sql.SQL("m"), at),
             pairs=self._pairs(scope, self.mart.identifier),
         )
 
@@ -51,7 +51,7 @@ class ReportSql(MartSql):
             SELECT d.kind, d.total, ARRAY[{keys}] AS key, ARRAY[{differ}] AS differ,
                    ARRAY[{query_values}] AS query_values, ARRAY[{mart_values}] AS mart_values
             FROM (
-                SELECT f.*, row_number() OVER (PARTITION BY f.kind ORDER BY {order_keys}) AS n,
+                SELECT f.*, pg_catalog.row_number() OVER (PARTITION BY f.kind ORDER BY {order_keys}) AS n,
                        count(*) OVER (PARTITION BY f.kind) AS total
                 FROM (
                     SELECT CASE WHEN m.p IS NULL THEN 'missing' WHEN s.p IS NULL THEN 'extra'
@@ -62,12 +62,12 @@ class ReportSql(MartSql):
             WHERE d.n <= {sample} ORDER BY d.kind, d.n
             """
         ).format(
-            keys=COMMA.join(_shown(_either("d.s{0}", "d.m{0}", i)) for i in self._key_positions()),
+            keys=COMMA.join(shown(_either("d.s{0}", "d.m{0}", i)) for i in self._key_positions()),
             differ=COMMA.join(
                 sql.SQL("pg_catalog.record_image_ne(ROW(d.s{0}), ROW(d.m{0}))").format(number(i)) for i in columns
             ),
-            query_values=COMMA.join(_shown(_at("d.s{0}", i)) for i in columns),
-            mart_values=COMMA.join(_shown(_at("d.m{0}", i)) for i in columns),
+            query_values=COMMA.join(shown(_at("d.s{0}", i)) for i in columns),
+            mart_values=COMMA.join(shown(_at("d.m{0}", i)) for i in columns),
             order_keys=COMMA.join(_at("f.k{0}", i) for i in self._key_positions()),
             order_values=COMMA.join(
                 sql.SQL("{} AS k{}").format(_either("s.c{0}", "m.c{0}", i), number(i)) for i in self._key_positions()
@@ -81,8 +81,8 @@ class ReportSql(MartSql):
     def _pairs(self, scope: sql.Composable, mart: sql.Composable) -> sql.Composed:
         text = """(SELECT true AS p, {} FROM {} AS t) AS s
                   FULL JOIN (SELECT true AS p, {} FROM {} AS t) AS m ON {}"""
-        same_key = AND.join(sql.SQL("s.c{0} = m.c{0}").format(number(i)) for i in self._key_positions())
-        return sql.SQL(text).format(self._numbered(cast=True), scope, self._numbered(cast=False), mart, same_key)
+        sides = (self._numbered(cast=True), scope, self._numbered(cast=False), mart)
+        return sql.SQL(text).format(*sides, self._same_positions())
 
     def _images_differ(self) -> sql.Composed:
         size = len(self.mart.columns)
@@ -92,7 +92,9 @@ class ReportSql(MartSql):
     def _mart_rows(self, keys: sql.Composable) -> sql.Composed:
         text = "SELECT r.* FROM {} AS r WHERE EXISTS (SELECT FROM {} AS k WHERE {})"
         cast = [(name, self.mart.cast(name, column_of("k", name), self.mart.types[name])) for name in self.mart.key]
-        same_key = AND.join(sql.SQL("{} = {}").format(column_of("r", name), value) for name, value in cast)
+        same_key = AND.join(
+            sql.SQL("{} {} {}").format(column_of("r", name), self.mart.equals(name), value) for name, value in cast
+        )
         return sql.SQL(text).format(self.mart.identifier, keys, same_key)
 
 
@@ -104,9 +106,10 @@ def _either(one: LiteralString, other: LiteralString, position: int) -> sql.Comp
     return sql.SQL("coalesce({}, {})").format(_at(one, position), _at(other, position))
 
 
-def _shown(value: sql.Composable) -> sql.Composed:
-    """A value exactly as Postgres writes it, cut and marked when it is long."""
-    text = """CASE WHEN num_nulls({0}) = 0 THEN left(format('%s', {0}), {1}) || CASE
-        WHEN length(format('%s', {0})) > {1} THEN format('… (%s characters)', length(format('%s', {0})))
-        ELSE '' END END"""
-    return sql.SQL(text).format(value, sql.Literal(SHOWN_LENGTH))
+def shown(value: sql.Composable, length: int = SHOWN_LENGTH) -> sql.Composed:
+    """A value exactly as Postgres writes it, cut and marked when it is long: at the database, before it travels."""
+    text = """CASE WHEN pg_catalog.num_nulls({0}) OPERATOR(pg_catalog.=) 0
+        THEN pg_catalog.concat(pg_catalog.left(pg_catalog.format('%s', {0}), {1}), CASE
+        WHEN pg_catalog.length(pg_catalog.format('%s', {0})) OPERATOR(pg_catalog.>) {1}
+        THEN pg_catalog.format('… (%s characters)', pg_catalog.length(pg_catalog.format('%s', {0}))) END) END"""
+    return sql.SQL(text).format(value, sql.Literal(length))

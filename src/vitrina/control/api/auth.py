@@ -7,12 +7,14 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from psycopg.rows import DictRow
 
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Forbidden, Unauthorised
 from vitrina.control.services.looking import Looking
 from vitrina.control.services.pipelines import PipelineService
 from vitrina.control.services.requests import RequestService
+from vitrina.meta.repos.editing import EditingRepo
 from vitrina.meta.repos.tokens import TokenRepo
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -66,9 +68,9 @@ def authorise(
     """The caller, if the token is good and its role suffices."""
     if credentials is None:
         raise Unauthorised("this needs a token", "send it as: Authorization: Bearer …")
-    with plane.session() as conn:
-        found = TokenRepo(conn).find(credentials.credentials)
+    found = _find(plane, credentials.credentials)
     if found is None:
+        refused(request, plane, "token refused", "token")
         raise Unauthorised("the token is unknown or revoked", "create one with: vitrina token create NAME --role ROLE")
     actor = Actor(found["name"], Role[found["role"].upper()])
     needed = needed_role(request.scope["route"].endpoint)
@@ -78,7 +80,26 @@ def authorise(
     return actor
 
 
+def _find(plane: ControlPlane, token: str) -> DictRow | None:
+    with plane.session() as conn:
+        return TokenRepo(conn).find(token)
+
+
+def refused(request: Request, plane: ControlPlane, action: str, what: str) -> None:
+    """Write down that somebody knocked with a secret that opens nothing, and from where."""
+    with plane.session() as conn:
+        EditingRepo(conn).audit_refusal(action, {"with": what, "from": request.client.host if request.client else None})
+
+
+def still_valid(
+    plane: Plane, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)]
+) -> Callable[[], bool]:
+    """For answers that take long: whether the caller's token is good even now."""
+    return lambda: credentials is not None and _find(plane, credentials.credentials) is not None
+
+
 Caller = Annotated[Actor, Depends(authorise)]
+StillValid = Annotated[Callable[[], bool], Depends(still_valid)]
 
 
 def _pipelines(plane: Plane, caller: Caller) -> PipelineService:

@@ -1,5 +1,6 @@
 """What goes out as JSON about live marts and captures."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, Self
 
@@ -10,31 +11,58 @@ from vitrina.control.services.freshness import Freshness, State
 from vitrina.domain.lifecycle import Status
 
 
+class AuditOut(BaseModel):
+    """How much of a live mart was read again in the background, and what was wrong."""
+
+    share: float = Field(description="Of its keys, how many were read since then: 1 is all of them.")
+    since: datetime
+    wrong: int = Field(description="Rows that no change explains, found and put right since then.")
+    rows: int = Field(description="Rows read since the first audit.")
+    seconds: float = Field(description="The time that took.")
+    next_at: datetime = Field(description="When it goes on.")
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """From the meta-store."""
+        return cls(**{name: row[name] for name in cls.model_fields})
+
+
 class LiveOut(BaseModel):
     """How fresh a live mart is."""
 
     state: State = Field(
         description="following: the mart has every captured change; catching up: some are still to come; comparing: it"
-        " goes live; compares next: changes may be missing, so the next run compares in full; not live: it has never"
+        " goes live; compares next: changes may be missing, or something else than rows has changed that the"
+        " query depends on, so the next run compares in full; not live: it has never"
         " run; not captured: install a capture; stopped: it is paused, failed or disabled."
     )
+    why: str | None = Field(description="Why it compares, or will: what changed, or why changes may be missing.")
     behind: int | None = Field(description="Changes in the log after its position, 0 if none concerns it.")
+    rate: float | None = Field(description="Changes a second that it worked off last, while it catches up.")
+    seconds_left: float | None = Field(description="Until it has caught up, at that rate.")
+    compares_at: datetime | None = Field(
+        description="A change may touch any key: when it compares in full, at the latest; sooner once it is quiet."
+    )
     lag_ms: float | None = Field(description="How long the last change took from its commit to the mart.")
     committed_at: datetime | None = Field(description="When that change was committed.")
     applied_at: datetime | None = Field(description="When it was in the mart.")
     as_of: datetime | None = Field(description="The mart has everything that was committed before.")
+    audit: AuditOut | None = Field(description="How it stands with the audit; null: it is off, or has not begun.")
     capture: list[str] = Field(description="What is wrong with the capture of its source; empty: nothing.")
 
     @classmethod
     def of(cls, found: Freshness) -> Self:
         """From the service's."""
-        return cls(**vars(found))
+        return cls(**vars(found) | {"audit": AuditOut.of(found.audit) if found.audit else None})
 
 
 class IncidentOut(BaseModel):
     """Something that is wrong with a pipeline until it has recovered."""
 
-    kind: Literal["failed", "stale"] = Field(description="stale: its mart is older than freshness_limit.")
+    kind: Literal["failed", "stale", "stuck", "wrong"] = Field(
+        description="stale: its mart is older than freshness_limit; stuck: it is behind, and nobody works at it; wrong:"
+        " the audit found rows that no change explains, and has not yet read every key again since."
+    )
     since: datetime
 
     @classmethod

@@ -325,6 +325,16 @@ class RunnerOut(BaseModel):
     started_at: datetime
     seen_at: datetime
     alive: bool
+    neighbours: dict[str, "OutageOut"] = Field(
+        default_factory=dict, description="Sources by name, and sinks by prefix (`es:`), that do not answer it."
+    )
+
+
+class OutageOut(BaseModel):
+    """Since when somebody does not answer, and what the last attempt said."""
+
+    since: datetime
+    error: str
 
 
 class LineageOut(BaseModel):

@@ -10,13 +10,14 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from vitrina.control.api import models
-from vitrina.control.api.auth import Look, Pipelines, Plane, Requests, Role, needs
+from vitrina.control.api.auth import Caller, Look, Pipelines, Plane, Requests, Role, StillValid, needs
 from vitrina.control.api.freshness import CaptureOut
 from vitrina.control.api.openapi import problems
 from vitrina.control.api.pipelines import Config
-from vitrina.control.problems import NotFound
+from vitrina.control.problems import Forbidden, NotFound
 from vitrina.control.services.looking import Looking
 from vitrina.domain.lifecycle import RunStatus
+from vitrina.domain.request import RequestKind
 
 router = APIRouter(tags=["runs and runners"])
 public = APIRouter(tags=["health"])
@@ -49,12 +50,13 @@ def get_run(run: Annotated[dict[str, Any], Depends(existing_run)]) -> models.Run
 async def follow_run(
     look: Look,
     run: Annotated[dict[str, Any], Depends(existing_run)],
+    still_valid: StillValid,
     last_event_id: Annotated[str | None, Header(description="Go on after this event.")] = None,
     follow: Annotated[bool, Query(description="Stay until the run ends; false: only what there is.")] = True,
 ) -> AsyncIterator[ServerSentEvent]:
     """What a run says, as server-sent events, from the start or after Last-Event-ID, until it ends."""
     after = _event_id(last_event_id)
-    while True:
+    while await run_in_threadpool(still_valid):
         run, events = await run_in_threadpool(_look_again, look, run, after)
         for row in events:
             after = row["id"]
@@ -68,16 +70,27 @@ async def follow_run(
 
 @router.get("/requests/{request_id}", operation_id="get_request", summary="Get a request", responses=problems(404))
 @needs(Role.VIEWER)
-def get_request(service: Requests, request_id: UUID) -> models.RequestOut:
-    """A request to a runner, and its answer once there is one."""
-    return models.RequestOut.of(service.get(request_id))
+def get_request(service: Requests, caller: Caller, request_id: UUID) -> models.RequestOut:
+    """A request to a runner, and its answer once there is one. A preview is for who may ask for one."""
+    row = service.get(request_id)
+    needed = _needed_to_see(row)
+    if caller.role < needed:
+        raise Forbidden(f"this needs the role {needed.name.lower()}, and {caller.name!r} is {caller.role.name.lower()}")
+    return models.RequestOut.of(row)
+
+
+def _needed_to_see(request: dict[str, Any]) -> Role:
+    """What a query gives before it is a mart is the source's data; of one that nobody has stored, an admin's."""
+    if request["kind"] != RequestKind.PREVIEW:
+        return Role.VIEWER
+    return Role.OPERATOR if request["pipeline_id"] else Role.ADMIN
 
 
 @router.post("/validate", operation_id="validate_config", summary="Validate a configuration", tags=["pipelines"])
 @needs(Role.OPERATOR)
-def validate_config(service: Pipelines, config: Config) -> models.Validated:
-    """Check a configuration without storing it."""
-    return models.Validated.of(service.findings(config))
+def validate_config(service: Pipelines, caller: Caller, config: Config) -> models.Validated:
+    """Check a configuration without storing it. Its rows are looked at for an admin only, who might store it too."""
+    return models.Validated.of(service.findings(config, reads=caller.role >= Role.ADMIN))
 
 
 @router.get("/lineage", operation_id="get_lineage", summary="Lineage")

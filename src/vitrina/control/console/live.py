@@ -1,7 +1,7 @@
 """Live values: one stream of server-sent events a tab, which sends the parts of a page that have changed.
 
 A page's parts are the same templates that rendered it. The tab says which it has (`have`: element:digest, …); what
-differs is sent. A stream lasts a minute and is then asked for anew, so that a session that has ended is noticed.
+differs is sent. A stream ends with its session, and after a minute, to be asked for anew.
 With `once` the same is answered as JSON: for tabs that have no stream of their own.
 """
 
@@ -20,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 
 from vitrina.control.api.auth import Plane, Role, needs
 from vitrina.control.console import home, pipelines, runs, system
-from vitrina.control.console.access import Visitor
+from vitrina.control.console.access import Visitor, recognise
 from vitrina.control.console.render import Show
 from vitrina.domain.errors import VitrinaError
 
@@ -69,7 +69,7 @@ class Seen:
 def live_home(show: Show, plane: Plane, _: Visitor, have: Have = "", once: Once = False) -> Response:
     """The rows of a list."""
     seen = Seen.parse(have)
-    return _answer(seen, lambda: home.look(show, plane, seen.rows), once)
+    return _answer(show, plane, seen, lambda: home.look(show, plane, seen.rows), once)
 
 
 @router.get("/pipelines/{which}/{tab}")
@@ -78,7 +78,7 @@ def live_pipeline(
     show: Show, plane: Plane, caller: Visitor, which: str, tab: str, have: Have = "", once: Once = False
 ) -> Response:
     """A pipeline's page."""
-    return _answer(Seen.parse(have), lambda: pipelines.look(show, plane, caller, which, tab), once)
+    return _answer(show, plane, Seen.parse(have), lambda: pipelines.look(show, plane, caller, which, tab), once)
 
 
 @router.get("/runs/{run_id}")
@@ -86,22 +86,30 @@ def live_pipeline(
 def live_run(show: Show, plane: Plane, _: Visitor, run_id: runs.RunId, have: Have = "", once: Once = False) -> Response:
     """A run's page, with what is new in its log."""
     seen = Seen.parse(have)
-    return _answer(seen, lambda: runs.look(show, plane, run_id), once, lambda: runs.lines(show, plane, run_id, seen))
+    return _answer(
+        show, plane, seen, lambda: runs.look(show, plane, run_id), once, lambda: runs.lines(show, plane, run_id, seen)
+    )
 
 
 @router.get("/system")
 @needs(Role.VIEWER)
 def live_system(show: Show, plane: Plane, _: Visitor, have: Have = "", once: Once = False) -> Response:
     """The runners."""
-    return _answer(Seen.parse(have), lambda: system.look(show, plane), once)
+    return _answer(show, plane, Seen.parse(have), lambda: system.look(show, plane), once)
 
 
-def _answer(seen: Seen, look: Callable[[], Parts], once: bool, lines: Callable[[], str] = lambda: "") -> Response:
+def _answer(
+    show: Show, plane: Plane, seen: Seen, look: Callable[[], Parts], once: bool, lines: Callable[[], str] = lambda: ""
+) -> Response:
     """All that is new as JSON, or as it comes. The first look is now: what is not there is said with a status."""
     first = _frame(seen, look, lines)
     if once:
         return JSONResponse(first)
-    return StreamingResponse(_stream(seen, look, lines, first), media_type="text/event-stream")
+
+    def look_again() -> dict[str, Any] | None:
+        return _frame(seen, look, lines) if recognise(show.request, plane) else None
+
+    return StreamingResponse(_stream(look_again, first), media_type="text/event-stream")
 
 
 def _frame(seen: Seen, look: Callable[[], Parts], lines: Callable[[], str]) -> dict[str, Any]:
@@ -110,17 +118,18 @@ def _frame(seen: Seen, look: Callable[[], Parts], lines: Callable[[], str]) -> d
     return frame | {"append": {"log": added}} if added else frame
 
 
-async def _stream(
-    seen: Seen, look: Callable[[], Parts], lines: Callable[[], str], frame: dict[str, Any]
-) -> AsyncIterator[str]:
-    deadline = time.monotonic() + LIFE_SECONDS
+async def _stream(look_again: Callable[[], dict[str, Any] | None], first: dict[str, Any]) -> AsyncIterator[str]:
+    deadline, frame = time.monotonic() + LIFE_SECONDS, first
     while time.monotonic() < deadline:
         yield _event("frame", frame) if frame["swap"] or "append" in frame else ": nothing new\n\n"
         await asyncio.sleep(LOOK_SECONDS)
         try:
-            frame = await run_in_threadpool(_frame, seen, look, lines)
+            seen = await run_in_threadpool(look_again)
         except VitrinaError:
             return  # the tab asks again, and is told then
+        if seen is None:
+            return
+        frame = seen
     yield _event("again", {})
 
 

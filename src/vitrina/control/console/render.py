@@ -140,6 +140,7 @@ def _environment(language: str) -> Environment:
         "num": words.number,
         "took": words.duration,
         "moment": views.moment,
+        "instant": datetime.fromisoformat,
         "yaml": lambda value: dump_yaml(tidy(value)),
         "value": views.shown_value,
         "fields": views.shown_fields,

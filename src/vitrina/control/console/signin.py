@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Depends
 from fastapi.responses import RedirectResponse, Response
 
-from vitrina.control.api.auth import Plane
+from vitrina.control.api.auth import Plane, refused
 from vitrina.control.console.access import BASE, COOKIE, Form, same_origin
 from vitrina.control.console.render import Show
 from vitrina.control.plane import ControlPlane
@@ -26,6 +26,7 @@ def sign_in(show: Show, plane: Plane, form: Form) -> Response:
     wanted = _inside(_first(form, "next"))
     secret = _begin(plane, token, link)
     if secret is None:
+        refused(show.request, plane, "sign-in refused", "link" if link else "token")
         wrong = "This link has been used or is too old." if link else "This token is unknown or revoked."
         return show.page("sign_in.html", 401, next=wanted, wrong=wrong)
     response = RedirectResponse(wanted, 303)
@@ -36,7 +37,7 @@ def sign_in(show: Show, plane: Plane, form: Form) -> Response:
         path=BASE,
         httponly=True,
         samesite="lax",
-        secure=show.request.url.scheme == "https",
+        secure=show.request.url.scheme == "https" or (plane.settings.public_url or "").startswith("https:"),
     )
     return response
 

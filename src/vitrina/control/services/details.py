@@ -9,9 +9,10 @@ from psycopg import sql
 from psycopg.rows import DictRow
 
 from vitrina import __version__
-from vitrina.adapters.preview import json_safe
+from vitrina.adapters.preview import SHOWN_LENGTH
 from vitrina.adapters.readers.postgres import PostgresReader
-from vitrina.adapters.writers.converge import QueryText
+from vitrina.adapters.writers.pieces import column_of
+from vitrina.adapters.writers.report import shown
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Invalid
 from vitrina.control.services.looking import Looking
@@ -23,7 +24,6 @@ from vitrina.meta.repos.overview import OverviewRepo
 from vitrina.meta.repos.pipelines import StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import StateRepo
-from vitrina.sql.describe import Column
 
 LOOK_SECONDS = 3
 CAPTURE_COLUMNS = (
@@ -126,10 +126,10 @@ class Details:
 
 def _first_rows(reader: PostgresReader, table: str, limit: int) -> dict[str, Any]:
     columns = reader.describe(table)
-    query = QueryText(table, tuple(columns), ())
-    text = query.whole([Column(c.name, "text") for c in columns])
-    rows = reader.fetch(sql.SQL("{} LIMIT {}").format(text, sql.Literal(limit)))
+    values = [sql.SQL("{} AS {}").format(shown(column_of("q", c.name), SHOWN_LENGTH), c.identifier) for c in columns]
+    text = sql.SQL("SELECT {} FROM ({}) AS q LIMIT {}")
+    rows = reader.fetch(text.format(sql.SQL(", ").join(values), sql.SQL(table), sql.Literal(limit)))
     return {
         "columns": [{"name": c.name, "type": c.type} for c in columns],
-        "rows": [{name: json_safe(value) for name, value in row.items()} for row in rows],
+        "rows": [dict(row) for row in rows],
     }

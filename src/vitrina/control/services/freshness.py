@@ -10,6 +10,7 @@ from psycopg.rows import DictRow
 
 from vitrina.adapters.captures.status import report
 from vitrina.meta.db import Connection, fetch_all, queries
+from vitrina.meta.repos.audits import shown as audits_of
 from vitrina.meta.repos.captures import CaptureRepo
 
 SQL = queries("freshness")
@@ -21,11 +22,16 @@ class Freshness:
     """Of one live mart, by the meta-store's clock."""
 
     state: State
+    why: str | None  # it compares, or will
     behind: int | None  # changes in the log that it has not read, if some concern it; None: it cannot be told
+    rate: float | None  # changes a second that it worked off last
+    seconds_left: float | None  # until it has caught up, at that rate
+    compares_at: datetime | None  # when it compares at the latest, if its changes may touch any key
     lag_ms: float | None
     committed_at: datetime | None
     applied_at: datetime | None
     as_of: datetime | None
+    audit: Mapping[str, Any] | None  # how much of it was read again since when, and what was wrong; None: not yet
     capture: tuple[str, ...]
 
 
@@ -35,7 +41,8 @@ def freshness(conn: Connection, ids: Sequence[UUID]) -> dict[UUID, Freshness]:
     sources = {row["source"] for row in rows}
     captures = (capture for capture in CaptureRepo(conn).all() if capture.source in sources)
     warnings = {capture.source: tuple(report(conn, capture)["warnings"]) for capture in captures}
-    return {row["id"]: _of(row, warnings.get(row["source"], ())) for row in rows}
+    audits = audits_of(conn, [row["id"] for row in rows])
+    return {row["id"]: _of(row, audits.get(row["id"]), warnings.get(row["source"], ())) for row in rows}
 
 
 def cursor_time(value: str | None) -> datetime | None:
@@ -47,18 +54,26 @@ def cursor_time(value: str | None) -> datetime | None:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def _of(row: DictRow, warnings: tuple[str, ...]) -> Freshness:
+def _of(row: DictRow, audit: DictRow | None, warnings: tuple[str, ...]) -> Freshness:
     position: Mapping[str, Any] = row["position"] or {}
     state = _state(row, position)
     read = state in ("following", "catching up") or (state == "stopped" and _is_in_log(row, position))
     committed = _time(position.get("committed_at"))
+    behind = (row["last_id"] - position["id"] if row["concerned"] else 0) if read else None
+    rests = bool(behind and position.get("not_before"))
+    rate = position.get("rate") if behind and not rests and state == "catching up" else None
     return Freshness(
         state=state,
-        behind=(row["last_id"] - position["id"] if row["concerned"] else 0) if read else None,
+        why=_why(row, position) if state in ("comparing", "compares next") else None,
+        behind=behind,
+        rate=rate,
+        seconds_left=round(behind / rate, 1) if behind and rate else None,
+        compares_at=_time(position.get("compare_after")) if rests else None,
         lag_ms=position.get("lag_ms"),
         committed_at=committed,
         applied_at=_time(position.get("applied_at")),
         as_of=row["caught_up_at"] if state == "following" else committed,
+        audit=audit if audit and audit["runs"] else None,
         capture=warnings,
     )
 
@@ -72,9 +87,14 @@ def _state(row: DictRow, position: Mapping[str, Any]) -> State:
         return "not live"
     if position.get("comparing"):
         return "comparing"
-    if not _is_in_log(row, position):
+    if row["changed"] or not _is_in_log(row, position):
         return "compares next"
     return "catching up" if row["concerned"] else "following"
+
+
+def _why(row: DictRow, position: Mapping[str, Any]) -> str:
+    """A reason that was stored; else changes are missing from the log, and the capture knows why."""
+    return position.get("comparing") or row["changed"] or f"changes may be missing: {row['generation_reason']}"
 
 
 def _is_in_log(row: DictRow, position: Mapping[str, Any]) -> bool:

@@ -29,6 +29,11 @@ PIPELINE = (
     ("stale", "Whether its mart is older than that.", "stale"),
     ("lag_seconds", "live: how long its last change took; incremental: how old its cursor is.", "lag"),
     ("backlog_changes", "live: changes in the log that its mart does not have yet.", "backlog"),
+    ("stuck", "live: whether it is behind, and nobody works at it.", "stuck"),
+    ("audited_share", "live: how much of the mart the audit has read, of the last whole lap or the first.", "audited"),
+    ("audited_rows", "live: rows that the audit has read, in all.", "audited_rows"),
+    ("audit_wrong_rows", "live: rows that the audit found wrong, in all.", "wrong_rows"),
+    ("audit_seconds", "live: time that the audit has taken, in all.", "audit_seconds"),
 )
 # Of everything else: name, what it is, and the columns, by status where there are several.
 SYSTEM: tuple[tuple[str, str, str | dict[str, str]], ...] = (
@@ -38,6 +43,7 @@ SYSTEM: tuple[tuple[str, str, str | dict[str, str]], ...] = (
         {"alive": "runners_alive", "silent": "runners_silent"},
     ),
     ("runners_heartbeat_age_seconds", "Since any runner was seen.", "heartbeat_age"),
+    ("neighbours_silent", "Sources and sinks that do not answer some runner.", "neighbours_silent"),
     (
         "captures",
         "Captured sources: capturing, idle (nobody captures) or failed.",

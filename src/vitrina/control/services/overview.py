@@ -74,9 +74,9 @@ def _rows(repo: OverviewRepo, ids: Sequence[UUID]) -> list[DictRow]:
         runs[run["pipeline_id"]].append(run)
     live = [row["id"] for row in rows if row["mode"] == "live"]
     fresh = freshness(repo.conn, live) if live else {}
-    stale = {row["pipeline_id"]: row["since"] for row in AlertRepo(repo.conn).incidents(ids) if row["kind"] == "stale"}
+    incidents = {(row["pipeline_id"], row["kind"]): row["since"] for row in AlertRepo(repo.conn).incidents(ids)}
     for row in rows:
-        row["stale_since"] = stale.get(row["id"])
+        row |= {f"{kind}_since": incidents.get((row["id"], kind)) for kind in ("stale", "stuck", "wrong")}
         row["runs"] = runs[row["id"]][::-1]
         row["live"] = fresh.get(row["id"])
     return rows

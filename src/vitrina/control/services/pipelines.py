@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from vitrina.control.services.freshness import Freshness, freshness
 from vitrina.control.services.indexing import Served
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
-from vitrina.domain.lifecycle import Status
+from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, UNDER_WAY, Status
 from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection
@@ -28,9 +28,7 @@ from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.sql.describe import Column
 
-RUNNING = (Status.RUNNING, Status.PAUSE_REQUESTED)
 EDIT_ATTEMPTS = 5
-EDITABLE_WHILE_RUNNING = {"batch_size", "schedule_interval", "freshness_limit", "enabled", "description"}
 
 
 @dataclass(frozen=True)
@@ -84,9 +82,9 @@ class PipelineService:
         """Findings about a stored pipeline, against its source and its mart as they are now."""
         return self.findings(_parse(self.get(which).config))
 
-    def findings(self, pipeline: Pipeline) -> list[Finding]:
-        """Findings about a configuration, stored or not."""
-        return self._validation().of(pipeline)
+    def findings(self, pipeline: Pipeline, *, reads: bool = True) -> list[Finding]:
+        """Findings about a configuration, stored or not; those about its rows are data of the source."""
+        return replace(self._validation(), reads=reads).of(pipeline)
 
     def examine(self, pipeline: Pipeline) -> tuple[list[Finding], list[Column]]:
         """The same, with the columns that would reach the mart; none if they cannot be known."""
@@ -130,7 +128,7 @@ class PipelineService:
             pipeline = _parse(_merged(before.config, changes))
             changed = _changed(before.config, pipeline)
             _check_status(before, changed)
-            findings = self._require_valid(pipeline) if changed - EDITABLE_WHILE_RUNNING else []
+            findings = self._require_valid(pipeline) if changed - EDITABLE_UNDER_WAY else []
             if self._replace(before, pipeline, changed):
                 return self.get(str(before.id)), findings
         raise Conflict(f"pipeline {which!r} is being edited by others", "try again")
@@ -295,8 +293,8 @@ def _changed(config: dict[str, Any], pipeline: Pipeline) -> set[str]:
 
 
 def _check_status(stored: StoredPipeline, changed: set[str]) -> None:
-    locked = sorted(changed - EDITABLE_WHILE_RUNNING)
-    if stored.status in RUNNING and locked:
+    locked = sorted(changed - EDITABLE_UNDER_WAY)
+    if stored.status in UNDER_WAY and locked:
         raise Conflict(
             f"{', '.join(locked)} cannot be changed while pipeline {stored.name!r} is {stored.status}",
             "pause it, wait for PAUSED, then edit",

@@ -93,7 +93,7 @@ class RequestService:
                 plan=plan,
                 reader=reader,
                 conn=reader.conn,
-                reading=connections.reading,
+                reading=connections.comparing,
                 writing=connections.writing,
                 settings=settings,
                 running=False,

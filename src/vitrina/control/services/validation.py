@@ -21,11 +21,12 @@ from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings, plugged_findings
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
-from vitrina.domain.policy import is_allowed_target, is_index, is_outside, require_allowed_target
+from vitrina.domain.policy import is_allowed_target, is_index, is_outside, require_allowed_target, split_table
 from vitrina.meta.repos.captures import Capture
 from vitrina.sql.describe import Column
 from vitrina.sql.guard import check_select
 from vitrina.sql.live import understand
+from vitrina.sql.owned import foreign_owner
 from vitrina.sql.unique import is_unique_by_grouping
 from vitrina.sql.vet import called
 
@@ -39,6 +40,7 @@ class Validation:
     connections: Connections
     served: Callable[[UUID], Served | None] = lambda _: None  # the index that a stored pipeline has
     captured: Callable[[str], Capture | None] = lambda _: None  # how a source's changes are captured
+    reads: bool = True  # rows, and what the planner knows of them: not for somebody who may not see the source's data
     findings: list[Finding] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)  # that reach the mart, once they are known
 
@@ -76,7 +78,9 @@ class Validation:
         else:
             self._check_mart(plan, output)
         key = [name for name in plan.key if name in {c.name for c in columns}]
-        if key:
+        if not self.reads:
+            self._say("info", "source_query", "its rows were not looked at", "an admin may, or store it first")
+        elif key:
             query = QueryText(plan.select, tuple(columns), tuple(key))
             self._check_unique(reader, query)
             self._say_how_read(pipeline, plan, reader, query)
@@ -114,9 +118,18 @@ class Validation:
         if not is_allowed_target(plan.target, self.connections.settings.whitelist):
             return
         with self._found("target_table"), self.connections.resolve_reader(WAREHOUSE) as reader:
-            wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or ())
+            trusted = self.connections.settings.trusted_owners
+            wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or (), trusted=trusted)
+            self._check_owner(reader, plan.target)
             for statement in check_mart(reader.conn, wanted):
                 self._say("info", "target_table", f"would run: {statement}")
+
+    def _check_owner(self, reader: PostgresReader, target: str) -> None:
+        """Whoever owns a mart can add a trigger to it at any time, which would run with the runner's rights."""
+        trusted = self.connections.settings.trusted_owners
+        if owner := foreign_owner(reader.conn, *split_table(target), trusted):
+            remedy = f"ALTER TABLE {target} OWNER TO vitrina_runner, or name {owner} in VITRINA_TRUSTED_OWNERS"
+            self._say("warning", "target_table", f"{target} belongs to {owner}, whose triggers could be added", remedy)
 
     def _check_index(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> None:
         unknown = set(plan.mapping) - {c.name for c in output}

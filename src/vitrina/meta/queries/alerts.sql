@@ -1,7 +1,3 @@
--- name: take_turn
--- One runner at a time looks how old the marts are; the others have nothing to add. Held to the end of the transaction.
-SELECT pg_try_advisory_xact_lock(hashtext('vitrina freshness')) AS mine
-
 -- name: note_behind
 -- Live marts that lack something, and whose last change is no longer recent: from now on they grow older.
 INSERT INTO etl.etl_behind (pipeline_id)
@@ -31,6 +27,39 @@ FROM f
 JOIN etl.etl_pipelines p ON p.id = f.pipeline_id
 LEFT JOIN etl.etl_incidents i ON i.pipeline_id = f.pipeline_id AND i.kind = 'stale'
 WHERE f.stale <> (i.kind IS NOT NULL)
+
+-- name: note_still
+-- Marts that lack something and have moved since they were last looked at.
+UPDATE etl.etl_behind b SET at_id = (s.checkpoint #>> '{live,id}')::bigint, still_since = clock_timestamp()
+FROM etl.etl_state s
+WHERE s.pipeline_id = b.pipeline_id AND b.at_id IS DISTINCT FROM (s.checkpoint #>> '{live,id}')::bigint
+
+-- name: drop_settled
+-- Nobody waits for these any more: it is stopped, or follows nothing.
+DELETE FROM etl.etl_incidents i USING etl.etl_pipelines p
+WHERE p.id = i.pipeline_id AND (i.kind = 'stuck' AND (NOT p.enabled OR p.status IN ('PAUSED', 'FAILED'))
+                                OR i.kind IN ('stuck', 'wrong') AND p.mode <> 'live')
+
+-- name: judge_stuck
+-- A live mart that nobody works at, though it lacks something: for longer than a pause between two comparisons takes.
+-- One that follows on a schedule waits for that.
+SELECT etl.open_incident(p, 'stuck', jsonb_build_object(
+           'behind', c.last_id - (s.checkpoint #>> '{live,id}')::bigint, 'since', b.still_since))
+FROM etl.etl_behind b
+JOIN etl.etl_pipelines p ON p.id = b.pipeline_id
+JOIN etl.etl_state s ON s.pipeline_id = b.pipeline_id
+JOIN etl.etl_captures c ON c.source = p.source AND c.installed_at IS NOT NULL
+WHERE p.mode = 'live' AND p.enabled AND p.status = 'IDLE' AND p.schedule_interval IS NULL
+  AND b.still_since < clock_timestamp() - make_interval(
+      secs => %(grace)s + %(comparisons)s * coalesce((s.checkpoint #>> '{live,compare_seconds}')::float8, 0))
+  AND NOT EXISTS (SELECT FROM etl.etl_incidents i WHERE i.pipeline_id = p.id AND i.kind = 'stuck')
+
+-- name: judge_moving
+-- It has moved since it was told of, or has everything.
+SELECT etl.close_incident(p, 'stuck')
+FROM etl.etl_incidents i JOIN etl.etl_pipelines p ON p.id = i.pipeline_id
+WHERE i.kind = 'stuck'
+  AND NOT EXISTS (SELECT FROM etl.etl_behind b WHERE b.pipeline_id = i.pipeline_id AND b.still_since < i.since)
 
 -- name: claim
 -- The oldest alert that is due, unless an older one of its pipeline is still to come: a receiver gets them in order.

@@ -6,6 +6,11 @@ SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_ident
        ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer AS timeline,
        pg_current_snapshot()::text AS snapshot, pg_current_wal_lsn()::text AS lsn
 
+-- name: moment
+-- What is visible now, and where the WAL ends after it; NULL on a standby.
+SELECT pg_current_snapshot()::text AS snapshot,
+       CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn()::text END AS lsn
+
 -- name: fingerprints
 -- What changes when a relation is rewritten, altered, re-created, or loses its capture for a moment: its columns, its
 -- partitions, where each is stored, its entry in the publication, its triggers. NULL: there is no such relation.
@@ -37,15 +42,23 @@ FROM roots r
 SELECT pg_current_xact_id()::text AS xid
 
 -- name: behind_barrier
--- Whether all transactions below the barrier have ended, and who holds the oldest. xmin is of this database and of
--- what is shared, so a writer of another database may hold it.
+-- Whether all transactions below the barrier have ended that could have written to this database, and who holds the
+-- oldest. A snapshot's xmin would do, but other databases hold it too; so those of this one are looked at by name, by
+-- whoever may see them. A session that prepares its transaction may be missed between the two looks: ask twice.
+WITH open AS (
+    SELECT format('session %%s of %%s (%%s), %%s, open since %%s, its statement since %%s', a.pid, a.usename,
+                  a.application_name, a.state, a.xact_start, a.query_start) AS holder, age(a.backend_xid) AS age
+    FROM pg_stat_activity a
+    WHERE a.backend_xid IS NOT NULL AND a.pid <> pg_backend_pid() AND a.datname = current_database()
+      AND age(a.backend_xid) > age(%(barrier)s::xid8::xid)
+    UNION ALL
+    SELECT format('prepared transaction %%s of %%s, since %%s', p.gid, p.owner, p.prepared), age(p.transaction)
+    FROM pg_prepared_xacts p
+    WHERE p.database = current_database() AND age(p.transaction) > age(%(barrier)s::xid8::xid)
+)
 SELECT pg_snapshot_xmin(pg_current_snapshot()) >= %(barrier)s::xid8 AS passed,
-    coalesce(
-        (SELECT format('session %%s of %%s (%%s), open since %%s', a.pid, a.usename, a.application_name, a.xact_start)
-         FROM pg_stat_activity a WHERE a.backend_xid IS NOT NULL AND a.pid <> pg_backend_pid()
-         ORDER BY age(a.backend_xid) DESC LIMIT 1),
-        (SELECT format('prepared transaction %%s of %%s, since %%s', p.gid, p.owner, p.prepared)
-         FROM pg_prepared_xacts p ORDER BY age(p.transaction) DESC LIMIT 1)) AS holder
+       pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all,
+       (SELECT o.holder FROM open o ORDER BY o.age DESC LIMIT 1) AS holder
 
 -- name: server
 -- What a source must have and be.

@@ -44,17 +44,10 @@ WHERE installed_at IS NOT NULL AND (owner IS NULL OR expires_at <= clock_timesta
 ORDER BY source
 
 -- name: expel
--- End the append that a silent holder has open, so that it cannot keep the capture's row locked in the middle of it.
-SELECT pg_terminate_backend(k.pid)
-FROM etl.etl_captures c
-JOIN pg_locks k ON k.locktype = 'advisory' AND k.granted AND k.objsubid = 1
-    AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-    AND k.classid::bigint << 32 | k.objid::bigint = hashtextextended(c.source, 1)
+-- Whether the append that a silent holder has open may be ended, so that it cannot keep the capture's row locked in the
+-- middle of it.
+SELECT c.source FROM etl.etl_captures c
 WHERE c.source = %(source)s AND c.owner IS NOT NULL AND c.expires_at <= clock_timestamp()
-
--- name: enter
--- Until the end of the append the lock names the session that writes, for `expel`, as in a run.
-SELECT pg_advisory_xact_lock(hashtextextended(%(source)s, 1))
 
 -- name: hold
 -- The start of an append: the row stays locked until its end. Zero rows: the lease is lost.
@@ -191,6 +184,11 @@ ORDER BY p.name
 SELECT source, kind, slot, generation, generation_reason, last_id, log_start, committed_at, caught_up_at, last_error,
        images
 FROM etl.etl_captures WHERE source = %(source)s AND installed_at IS NOT NULL
+
+-- name: newest
+-- The last change of any of these relations.
+SELECT max((c.recent ->> r.name)::bigint) AS id
+FROM etl.etl_captures c, unnest(%(relations)s::text[]) AS r (name) WHERE c.source = %(source)s
 
 -- name: live_selects
 -- What the live pipelines of a source read: a task plan wins over a query, a query over a table.

@@ -65,3 +65,9 @@ SELECT pipeline_id, answer FROM etl.etl_idempotency WHERE key = %(key)s
 -- name: versions
 SELECT version, config, changed_at, changed_by FROM etl.etl_config_versions
 WHERE pipeline_id = %(id)s ORDER BY version DESC LIMIT %(limit)s
+
+-- name: audit_refusal
+-- Zero rows: there have been enough of them within a minute; whoever floods us shall not fill the table.
+INSERT INTO etl.etl_audit (actor, action, details)
+SELECT 'nobody', %(action)s::text, %(details)s
+WHERE (SELECT count(*) FROM etl.etl_audit a WHERE a.at > now() - interval '1 minute' AND a.actor = 'nobody') < 30

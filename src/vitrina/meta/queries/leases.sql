@@ -1,13 +1,15 @@
 -- Locks are always taken in the order pipeline, lease, state: completion and takeover cannot deadlock.
 
 -- name: claim
--- The oldest due pipeline, if any; zero rows: nothing is due, or others took it. Opens the run. A run that is still
--- open was let down by hand, in SQL; it is closed, or its pipeline could not be claimed, nor any that is due after it.
+-- The oldest due pipeline, if any, unless its source or sink is avoided; zero rows: nothing is due, or others took it.
+-- Opens the run. A run that is still open was let down by hand, in SQL; it is closed, or its pipeline could not be
+-- claimed, nor any that is due after it.
 WITH due AS (
     SELECT p.id, p.name, p.effective_target, p.status, p.due_at, p.run_options, p.version
     FROM etl.etl_pipelines p
     WHERE p.enabled AND p.due_at IS NOT NULL AND p.status IN ('RUN_REQUESTED', 'IDLE') AND p.due_at <= now()
-      AND (%(only)s::uuid IS NULL OR p.id = %(only)s)
+      AND (p.id = %(only)s OR %(only)s::uuid IS NULL AND p.source <> ALL (%(avoided)s::text[])
+           AND split_part(coalesce(p.effective_target, ''), ':', 1) || ':' <> ALL (%(avoided)s::text[]))
     ORDER BY p.due_at
     LIMIT 1
     FOR UPDATE SKIP LOCKED
@@ -55,19 +57,15 @@ SELECT config FROM etl.etl_config_versions WHERE pipeline_id = %(pipeline_id)s A
 
 -- name: expired
 -- Leases whose holder has gone silent.
-SELECT l.pipeline_id, p.name, coalesce(p.effective_target, '') AS target, l.runner, l.owner, l.crashes, p.status, p.enabled
+SELECT l.pipeline_id, p.name, coalesce(p.effective_target, '') AS target, l.runner, l.owner, l.crashes, p.status, p.enabled, p.source
 FROM etl.etl_leases l JOIN etl.etl_pipelines p ON p.id = l.pipeline_id
 WHERE l.owner IS NOT NULL AND l.expires_at <= clock_timestamp()
   AND (%(only)s::uuid IS NULL OR p.id = %(only)s)
 
 -- name: expel
--- End the transaction that a silent holder has open, so that it cannot keep rows locked: of the mart, or the state row
--- between its fence and its COMMIT.
-SELECT pg_terminate_backend(k.pid)
-FROM etl.etl_leases l
-JOIN pg_locks k ON k.locktype = 'advisory' AND k.granted AND k.objsubid = 1
-    AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-    AND k.classid::bigint << 32 | k.objid::bigint = hashtextextended(l.pipeline_id::text, 0)
+-- Whether the transaction that a silent holder has open may be ended, so that it cannot keep rows locked: of the mart,
+-- or the state row between its fence and its COMMIT. Zero rows: it is no longer silent.
+SELECT l.pipeline_id FROM etl.etl_leases l
 WHERE l.pipeline_id = %(pipeline_id)s AND l.owner = %(owner)s AND l.expires_at <= clock_timestamp()
 
 -- name: reclaim
@@ -158,7 +156,12 @@ SELECT mine.run_id, p.status FROM mine JOIN etl.etl_pipelines p ON p.id = mine.p
 UPDATE etl.etl_leases SET crashes = 0 WHERE pipeline_id = %(pipeline_id)s AND run_id = %(run_id)s AND crashes > 0
 
 -- name: others_wait
--- Whether some pipeline is due and nobody has it, or whoever had it is lost.
+-- Whether some pipeline that is not avoided is due and nobody has it, or whoever had it is lost.
 SELECT EXISTS (SELECT FROM etl.etl_pipelines p
-               WHERE p.enabled AND p.due_at <= now() AND p.status IN ('RUN_REQUESTED', 'IDLE'))
-    OR EXISTS (SELECT FROM etl.etl_leases l WHERE l.owner IS NOT NULL AND l.expires_at <= clock_timestamp()) AS yes
+               WHERE p.enabled AND p.due_at <= now() AND p.status IN ('RUN_REQUESTED', 'IDLE')
+                 AND p.source <> ALL (%(avoided)s::text[])
+                 AND split_part(coalesce(p.effective_target, ''), ':', 1) || ':' <> ALL (%(avoided)s::text[]))
+    OR EXISTS (SELECT FROM etl.etl_leases l JOIN etl.etl_pipelines p ON p.id = l.pipeline_id
+               WHERE l.owner IS NOT NULL AND l.expires_at <= clock_timestamp()
+                 AND p.source <> ALL (%(avoided)s::text[])
+                 AND split_part(coalesce(p.effective_target, ''), ':', 1) || ':' <> ALL (%(avoided)s::text[])) AS yes

@@ -5,7 +5,13 @@ SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type,
        CASE WHEN a.attcollation <> 0 AND a.attcollation <> t.typcollation
             THEN quote_ident(cn.nspname) || '.' || quote_ident(co.collname)
             WHEN a.attcollation <> 0 THEN 'pg_catalog."default"' END AS collation,
-       coalesce(co.collisdeterministic, true) AS deterministic
+       coalesce(co.collisdeterministic, true) AS deterministic,
+       coalesce((SELECT n.nspname FROM pg_opclass c
+                 JOIN pg_amop o ON o.amopfamily = c.opcfamily AND o.amoplefttype = c.opcintype
+                                AND o.amoprighttype = c.opcintype AND o.amopstrategy = 3
+                 JOIN pg_operator e ON e.oid = o.amopopr JOIN pg_namespace n ON n.oid = e.oprnamespace
+                 WHERE c.opcintype = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END AND c.opcdefault
+                   AND c.opcmethod = 403), 'pg_catalog') AS operators   -- where its `=` lives: with what sorts it
 FROM pg_attribute a
 JOIN pg_type t ON t.oid = a.atttypid
 LEFT JOIN pg_collation co ON co.oid = a.attcollation
@@ -33,12 +39,21 @@ JOIN pg_type t ON t.oid = CASE WHEN d.typbasetype = 0 THEN d.oid ELSE d.typbaset
 WHERE f.oid = to_regtype(%(from)s) AND d.oid = to_regtype(%(to)s)
 
 -- name: foreign_code
--- Functions of somebody's own, and of no extension, that writing a value of one type to a column of another would run
--- with the writer's rights: casts to the column's type or to text, and the column's `=`.
+-- Functions of somebody's own, and not installed by a superuser with an extension, that writing a value of one type to
+-- a column of another would run with the writer's rights: casts to the column's type or to text, and what compares and
+-- sorts its values.
 SELECT f.oid::regprocedure::text AS function
 FROM pg_proc f
 WHERE f.oid >= %(first_user_oid)s AND (
     f.oid IN (SELECT c.castfunc FROM pg_cast c JOIN pg_type d ON d.oid = to_regtype(%(to)s)
               WHERE c.castsource = to_regtype(%(from)s) AND c.casttarget IN (d.oid, d.typbasetype, 'text'::regtype))
-    OR f.oid = (SELECT o.oprcode FROM pg_operator o WHERE o.oid = to_regoperator(format('=(%%1$s,%%1$s)', to_regtype(%(to)s)))))
-  AND NOT EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = f.oid AND e.deptype = 'e')
+    OR f.oid IN (SELECT part.f FROM pg_type d
+                 JOIN pg_opclass c ON c.opcdefault AND c.opcintype IN (d.oid, d.typbasetype, d.typelem)
+                 CROSS JOIN LATERAL (
+                     SELECT e.oprcode::oid FROM pg_amop o JOIN pg_operator e ON e.oid = o.amopopr WHERE o.amopfamily = c.opcfamily
+                     UNION ALL
+                     SELECT p.amproc::oid FROM pg_amproc p WHERE p.amprocfamily = c.opcfamily
+                 ) AS part (f)
+                 WHERE d.oid = to_regtype(%(to)s)))
+  AND NOT (EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = f.oid AND e.deptype = 'e')
+           AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = f.proowner AND r.rolsuper))

@@ -9,16 +9,23 @@ SELECT p.name AS pipeline, coalesce(p.effective_target, '') AS target, p.status,
             WHEN NOT f.behind THEN 0
             WHEN (s.checkpoint #>> '{live,generation}')::integer = c.generation
              AND (s.checkpoint #>> '{live,id}')::bigint >= c.log_start - 1
-            THEN c.last_id - (s.checkpoint #>> '{live,id}')::bigint END AS backlog
+            THEN c.last_id - (s.checkpoint #>> '{live,id}')::bigint END AS backlog,
+       CASE WHEN p.mode = 'live' THEN EXISTS (SELECT FROM etl.etl_incidents i
+                                              WHERE i.pipeline_id = p.id AND i.kind = 'stuck') END AS stuck,
+       CASE WHEN a.whole_since IS NOT NULL THEN 1
+            WHEN a.pipeline_id IS NOT NULL THEN least(a.lap_rows / greatest(a.lap_of, a.lap_rows, 1)::float8, 0.99)
+       END AS audited,
+       a.rows AS audited_rows, a.wrong AS wrong_rows, a.seconds AS audit_seconds
 FROM etl.etl_pipelines p
 JOIN etl.etl_state s ON s.pipeline_id = p.id
 JOIN etl.etl_freshness f ON f.pipeline_id = p.id
 LEFT JOIN etl.etl_captures c ON p.mode = 'live' AND c.source = p.source
+LEFT JOIN etl.etl_mart_audits a ON a.pipeline_id = p.id
 ORDER BY p.name
 
 -- name: system
 -- One row about the rest. A runner that ended in order has signed off; one that was lost is silent for an hour.
-SELECT r.*, c.*, a.*
+SELECT r.*, c.*, a.*, n.*
 FROM (SELECT count(*) FILTER (WHERE alive) AS runners_alive, count(*) FILTER (WHERE NOT alive) AS runners_silent,
              extract(epoch FROM clock_timestamp() - max(seen_at))::float8 AS heartbeat_age
       FROM (SELECT seen_at, seen_at > now() - make_interval(secs => %(seconds)s) AS alive FROM etl.etl_runners
@@ -33,4 +40,6 @@ FROM (SELECT count(*) FILTER (WHERE alive) AS runners_alive, count(*) FILTER (WH
             WHERE installed_at IS NOT NULL) AS installed) c,
      (SELECT count(*) FILTER (WHERE status = 'PENDING') AS alerts_pending,
              count(*) FILTER (WHERE status = 'GIVEN_UP') AS alerts_given_up
-      FROM etl.etl_alerts) a
+      FROM etl.etl_alerts) a,
+     (SELECT count(DISTINCT k.name) AS neighbours_silent FROM etl.etl_runners w, jsonb_object_keys(w.neighbours) AS k (name)
+      WHERE w.seen_at > now() - make_interval(secs => %(seconds)s)) n

@@ -38,13 +38,20 @@ LIMIT %(limit)s OFFSET %(offset)s
 -- These pipelines, in the order of the ids, each with its last run and when its data was last known to be right.
 SELECT p.id, p.name, p.description, p.status, p.enabled, p.version, p.mode, p.effective_target AS target, p.due_at,
        p.schedule_interval, s.last_processed_value, r.id AS run_id, r.status AS run_status, r.started_at, r.finished_at,
-       r.rows_read, r.rows_written, r.rows_deleted, r.rows_unchanged, r.batches, r.error, good.started_at AS fresh_at
+       r.rows_read, r.rows_written, r.rows_deleted, r.rows_unchanged, r.batches, r.error, good.started_at AS fresh_at,
+       silent.waits_for, silent.waits_since
 FROM unnest(%(ids)s::uuid[]) WITH ORDINALITY AS chosen (id, number)
 JOIN etl.etl_pipelines p ON p.id = chosen.id
 JOIN etl.etl_state s ON s.pipeline_id = p.id
 LEFT JOIN LATERAL (SELECT * FROM etl.etl_runs WHERE pipeline_id = p.id ORDER BY id DESC LIMIT 1) r ON true
 LEFT JOIN LATERAL (SELECT started_at FROM etl.etl_runs WHERE pipeline_id = p.id AND status = 'SUCCESS'
                    ORDER BY id DESC LIMIT 1) good ON true
+LEFT JOIN LATERAL (  -- its source or sink, if that does not answer a living runner
+    SELECT n.key AS waits_for, min((n.value ->> 'since')::timestamptz) AS waits_since
+    FROM etl.etl_runners w, jsonb_each(w.neighbours) n
+    WHERE w.seen_at > now() - interval '2 minutes'
+      AND n.key IN (p.source, split_part(coalesce(p.effective_target, ''), ':', 1) || ':')
+    GROUP BY n.key ORDER BY 2 LIMIT 1) silent ON true
 ORDER BY chosen.number
 
 -- name: last_runs

@@ -46,21 +46,33 @@ FROM etl.etl_pipelines
 WHERE enabled AND due_at IS NULL AND status = 'IDLE' AND schedule_interval IS NOT NULL
 
 -- name: schedule
--- Zero rows: somebody planned or moved it meanwhile, or has even run it at that time.
-UPDATE etl.etl_pipelines SET due_at = %(due_at)s
-WHERE id = %(id)s AND enabled AND due_at IS NULL AND status = 'IDLE' AND schedule_interval = %(schedule_interval)s
-  AND (last_due_at IS NULL OR last_due_at < %(due_at)s)
+-- Zero rows: somebody planned or moved it meanwhile, has even run it at that time, or keeps it locked: planned later.
+WITH free AS (
+    SELECT id FROM etl.etl_pipelines
+    WHERE id = %(id)s AND enabled AND due_at IS NULL AND status = 'IDLE' AND schedule_interval = %(schedule_interval)s
+      AND (last_due_at IS NULL OR last_due_at < %(due_at)s)
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE etl.etl_pipelines p SET due_at = %(due_at)s FROM free WHERE p.id = free.id
 
 -- name: wake_live
 -- Live pipelines without a schedule are due when there is something to follow: they were never live, changes may be
--- missing, a relation of theirs has changed, or the log cannot be trimmed because of them.
-UPDATE etl.etl_pipelines p SET due_at = clock_timestamp()
-FROM etl.etl_captures c, etl.etl_state s
+-- missing (also because the log no longer reaches back to them), a relation of theirs has changed, the log cannot be
+-- trimmed because of them, or it is time to audit them. One that somebody keeps locked is woken later: the others do not
+-- wait for it.
+WITH woken AS (
+SELECT p.id
+FROM etl.etl_pipelines p, etl.etl_captures c, etl.etl_state s
 WHERE p.mode = 'live' AND p.enabled AND p.status = 'IDLE' AND p.due_at IS NULL AND p.schedule_interval IS NULL
   AND c.source = p.source AND c.installed_at IS NOT NULL AND s.pipeline_id = p.id
   AND coalesce((s.checkpoint #>> '{live,not_before}')::timestamptz <= clock_timestamp(), true)
   AND (s.checkpoint -> 'live' IS NULL OR s.checkpoint #> '{live,comparing}' IS NOT NULL
        OR s.checkpoint #>> '{live,slot}' <> c.slot OR (s.checkpoint #>> '{live,generation}')::integer <> c.generation
        OR c.last_id - (s.checkpoint #>> '{live,id}')::bigint > %(far)s
+       OR (s.checkpoint #>> '{live,id}')::bigint NOT BETWEEN c.log_start - 1 AND c.last_id
+       OR EXISTS (SELECT FROM etl.etl_mart_audits a WHERE a.pipeline_id = p.id AND a.next_at <= clock_timestamp())
        OR EXISTS (SELECT FROM jsonb_array_elements_text(s.checkpoint #> '{live,tables}') AS t (relation)
                   WHERE (c.recent ->> t.relation)::bigint > (s.checkpoint #>> '{live,id}')::bigint))
+FOR UPDATE OF p SKIP LOCKED
+)
+UPDATE etl.etl_pipelines p SET due_at = clock_timestamp() FROM woken WHERE p.id = woken.id

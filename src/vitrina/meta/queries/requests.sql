@@ -40,21 +40,35 @@ SELECT taken.*, p.name, p.version, p.status AS pipeline_status,
 FROM taken LEFT JOIN etl.etl_pipelines p ON p.id = taken.pipeline_id
 
 -- name: bury
--- Requests that have lost their runner too often. Zero rows: there are none.
+-- Requests that have lost their runner too often. Zero rows: there are none, or somebody keeps them locked.
+WITH lost AS (
+    SELECT r.id FROM etl.etl_requests r
+    WHERE r.status IN ('REQUESTED', 'RUNNING') AND (r.status = 'REQUESTED' OR r.expires_at <= clock_timestamp())
+      AND r.attempt >= %(attempts)s
+    FOR UPDATE SKIP LOCKED
+)
 UPDATE etl.etl_requests r
 SET status = 'FAILED', owner = NULL, expires_at = NULL, finished_at = clock_timestamp(),
     error = format('the runner was lost %%s times in a row while working on this request', r.attempt)
-WHERE r.status IN ('REQUESTED', 'RUNNING') AND (r.status = 'REQUESTED' OR r.expires_at <= clock_timestamp())
-  AND r.attempt >= %(attempts)s
+FROM lost WHERE r.id = lost.id
 RETURNING r.id
 
 -- name: renew
--- The heartbeat. A request that is not in the answer is lost: it expired, was taken by another, or is gone.
-UPDATE etl.etl_requests r
-SET expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
-WHERE r.owner = %(owner)s AND r.status = 'RUNNING' AND r.expires_at > clock_timestamp()
-  AND (r.id, r.attempt) IN (SELECT * FROM unnest(%(ids)s::uuid[], %(attempts)s::int[]))
-RETURNING r.id, r.attempt
+-- The heartbeat. A request that is not in the answer is lost: it expired, was taken by another, or is gone. One that
+-- somebody keeps locked is passed over, so that the heart still beats for the others; it is ours until it expires.
+WITH mine AS (
+    SELECT r.id, r.attempt FROM etl.etl_requests r
+    WHERE r.owner = %(owner)s AND r.status = 'RUNNING' AND r.expires_at > clock_timestamp()
+      AND (r.id, r.attempt) IN (SELECT * FROM unnest(%(ids)s::uuid[], %(attempts)s::int[]))
+), free AS (
+    SELECT r.id FROM etl.etl_requests r JOIN mine USING (id, attempt)
+    WHERE r.owner = %(owner)s AND r.status = 'RUNNING' AND r.expires_at > clock_timestamp()
+    FOR UPDATE OF r SKIP LOCKED
+), renewed AS (
+    UPDATE etl.etl_requests r SET expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
+    FROM free WHERE r.id = free.id
+)
+SELECT id, attempt FROM mine
 
 -- name: hold
 -- Whether it is still ours, as the last statement of a transaction. Zero rows: another runner has it by now.

@@ -1,9 +1,5 @@
 -- What is old is forgotten oldest first, at most `most` rows of a kind in one transaction.
 
--- name: turn
--- One runner at a time: the others have nothing to add. Until the end of the transaction.
-SELECT pg_try_advisory_xact_lock(7165203119) AS mine
-
 -- name: events
 WITH gone AS (
     DELETE FROM etl.etl_run_events WHERE id IN (

@@ -1,7 +1,7 @@
 -- name: seen
-INSERT INTO etl.etl_runners (id, name, version, slots, busy)
-VALUES (%(id)s, %(name)s, %(version)s, %(slots)s, %(busy)s)
-ON CONFLICT (id) DO UPDATE SET seen_at = now(), busy = excluded.busy
+INSERT INTO etl.etl_runners (id, name, version, slots, busy, neighbours)
+VALUES (%(id)s, %(name)s, %(version)s, %(slots)s, %(busy)s, %(neighbours)s)
+ON CONFLICT (id) DO UPDATE SET seen_at = now(), busy = excluded.busy, neighbours = excluded.neighbours
 
 -- name: gone
 DELETE FROM etl.etl_runners WHERE id = %(id)s
@@ -39,7 +39,7 @@ SELECT EXISTS (
     WHERE split_part(name, ':', 1) = %(host)s AND seen_at > now() - make_interval(secs => %(seconds)s)) AS yes
 
 -- name: list
-SELECT id, name, version, slots, busy, started_at, seen_at,
+SELECT id, name, version, slots, busy, started_at, seen_at, neighbours,
        seen_at > now() - make_interval(secs => %(seconds)s) AS alive
 FROM etl.etl_runners ORDER BY name, started_at
 

@@ -1,8 +1,3 @@
--- name: enter
--- The start of every transaction of a run. Until its end the lock names the session that writes, for `expel`: behind a
--- pooler every transaction may have another. Waits for what a predecessor has open.
-SELECT pg_advisory_xact_lock(hashtextextended(%(pipeline_id)s::text, 0))
-
 -- name: approach_fence
 -- From here to COMMIT a stalled session is ended by the server, so that it cannot keep the state row locked.
 SELECT set_config('idle_in_transaction_session_timeout', %(timeout)s, true)

@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
+from vitrina.meta.repos.marks import TURN, Mark
 
 SQL = queries("alerts")
 
@@ -19,7 +20,7 @@ class Alert:
 
     id: UUID
     pipeline_id: UUID
-    event: str  # failed, recovered or stale
+    event: str  # failed, recovered, stale, stuck or wrong
     details: dict[str, Any]
     created_at: datetime
     attempts: int
@@ -37,13 +38,18 @@ class AlertRepo:
 
     conn: Connection
 
-    def check_freshness(self) -> None:
-        """Open an incident for every mart that has become too old, and close those that are over."""
+    def check_freshness(self, grace: float, comparisons: float) -> None:
+        """Open an incident for every mart that has become too old, or stands still; and close those that are over.
+
+        One that stands still may do so for some grace, and for so many times what a comparison of it takes.
+        """
+        allowed = {"grace": grace, "comparisons": comparisons}
         with translated(), self.conn.transaction():
-            turn = self.conn.execute(SQL["take_turn"]).fetchone()
-            if turn and turn["mine"]:
-                for name in ("note_behind", "note_caught_up", "drop_stale", "judge_age"):
+            if Mark(self.conn, "vitrina freshness", TURN).is_my_turn():  # one runner at a time
+                for name in ("note_behind", "note_caught_up", "note_still", "drop_stale", "drop_settled", "judge_age"):
                     self.conn.execute(SQL[name])
+                self.conn.execute(SQL["judge_stuck"], allowed)
+                self.conn.execute(SQL["judge_moving"])
 
     def claim(self, seconds: float) -> Alert | None:
         """The oldest that is due; None when nothing is."""

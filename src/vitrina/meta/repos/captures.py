@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 from vitrina.domain.errors import LeaseLost
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
 from vitrina.meta.repos.leases import storable
+from vitrina.meta.repos.marks import CAPTURE, Mark
 
 SQL = queries("captures")
 
@@ -98,6 +99,11 @@ class CaptureRepo:
         row = fetch_one(self.conn, SQL["list"], {"source": source})
         return Capture.from_row(row) if row else None
 
+    def newest(self, source: str, relations: Sequence[str]) -> int:
+        """The id of the last change of any of these relations; 0: there was none."""
+        row = fetch_one(self.conn, SQL["newest"], {"source": source, "relations": list(relations)})
+        return int(row["id"] or 0) if row else 0
+
     def prepare(self, source: str, kind: str, slot: str) -> Capture:
         """Note what is about to be installed, unless something is there already."""
         with translated(), self.conn.transaction():
@@ -127,7 +133,8 @@ class CaptureRepo:
 
     def claim(self, source: str, owner: UUID, runner: str) -> Capture | None:
         """Take a capture that is free or whose holder is silent, through this session; None if another was first."""
-        fetch_all(self.conn, SQL["expel"], {"source": source})
+        if fetch_one(self.conn, SQL["expel"], {"source": source}):
+            Mark(self.conn, source, CAPTURE).expel()
         params = {"source": source, "owner": owner, "runner": runner, "seconds": self.seconds}
         row = fetch_one(self.conn, SQL["claim"], params)
         return Capture.from_row(row) if row else None

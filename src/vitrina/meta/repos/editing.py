@@ -57,6 +57,11 @@ class EditingRepo:
         with translated():
             self.conn.execute(SQL["audit"], params)
 
+    def audit_refusal(self, action: str, details: dict[str, Any]) -> None:
+        """Somebody was not let in; of a flood of them only the first of each minute are kept."""
+        with translated():
+            self.conn.execute(SQL["audit_refusal"], {"action": action, "details": Jsonb(details)})
+
     def remember(self, key: str, pipeline_id: UUID, answer: dict[str, Any]) -> bool:
         """Keep the answer to an Idempotency-Key; False if it was used meanwhile."""
         params = {"key": key, "pipeline_id": pipeline_id, "answer": Jsonb(answer)}

@@ -1,6 +1,6 @@
 """Leases: who holds which pipeline, until when, and how it changes hands."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -13,6 +13,7 @@ from vitrina.domain.errors import LeaseLost
 from vitrina.domain.lifecycle import TRANSITIONS, RunStatus, Status
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, stall_limit, translated
+from vitrina.meta.repos.marks import PIPELINE, Mark
 
 SQL = queries("leases")
 RUNS = queries("runs")
@@ -61,9 +62,10 @@ class LeaseRepo:
     runner: str
     seconds: float
 
-    def claim(self, only: UUID | None = None) -> Claim | None:
-        """The oldest due pipeline; None when nothing is due. One statement: a runner that stalls here locks nothing."""
-        row = fetch_one(self.conn, SQL["claim"], self._params(only=only))
+    def claim(self, only: UUID | None = None, avoided: Sequence[str] = ()) -> Claim | None:
+        """The oldest due pipeline whose source and sink (by prefix) are not avoided, or the only one that is asked
+        for; None when nothing is due. One statement: a runner that stalls here locks nothing."""
+        row = fetch_one(self.conn, SQL["claim"], self._params(only=only, avoided=list(avoided)))
         config = fetch_one(self.conn, SQL["claimed_config"], row) if row else None
         return Claim.from_row(row | config) if row and config else None
 
@@ -73,7 +75,8 @@ class LeaseRepo:
 
     def expel(self, dead: Mapping[str, Any]) -> None:
         """End the transaction that the silent holder has open, if any."""
-        fetch_all(self.conn, SQL["expel"], {"pipeline_id": dead["pipeline_id"], "owner": dead["owner"]})
+        if fetch_one(self.conn, SQL["expel"], {"pipeline_id": dead["pipeline_id"], "owner": dead["owner"]}):
+            Mark(self.conn, str(dead["pipeline_id"]), PIPELINE).expel()
 
     def reclaim(self, dead: Mapping[str, Any]) -> Claim | None:
         """Take over from a silent holder; None if it renewed or another runner was first."""
@@ -130,9 +133,9 @@ class LeaseRepo:
             self.conn.execute(RUNS["move_events"], run | {"hour_id": hour["id"]})
             self.conn.execute(RUNS["drop"], run)
 
-    def others_wait(self) -> bool:
-        """Whether some pipeline is due and nobody has it."""
-        row = fetch_one(self.conn, SQL["others_wait"])
+    def others_wait(self, avoided: Sequence[str] = ()) -> bool:
+        """Whether some pipeline is due and nobody has it, though somebody could."""
+        row = fetch_one(self.conn, SQL["others_wait"], {"avoided": list(avoided)})
         return row is not None and bool(row["yes"])
 
     def pause(self, claim: Claim) -> None:

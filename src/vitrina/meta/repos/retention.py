@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from vitrina.meta.db import Connection, fetch_one, queries, transaction
+from vitrina.meta.repos.marks import TURN, Mark
 
 SQL = queries("retention")
 KINDS = ("events", "alerts", "requests", "runs", "runners", "managed")
@@ -46,8 +47,7 @@ class RetentionRepo:
         """One batch of a kind; nothing if another runner is at it."""
         params = {f"{name.removesuffix('s')}_seconds": days * DAY for name, days in vars(self.ages).items()}
         with transaction(self.conn, {"lock_timeout": "1s"}):
-            turn = fetch_one(self.conn, SQL["turn"])
-            if turn is None or not turn["mine"]:
+            if not Mark(self.conn, "vitrina retention", TURN).is_my_turn():
                 return Counter()
             found = fetch_one(self.conn, SQL[kind], params | {"most": BATCH, "newest": NEWEST_RUNS})
         return Counter(found)

@@ -1,20 +1,22 @@
 """Live marts: which keys of the mart does a changed row of a source table touch?
 
 Read in this order: `blocks` (the query as blocks), `changes` (what holds around a changed row), `paths` (the way to the
-key), `verdicts` (one verdict for each occurrence), `impact` (the query that finds the keys). The rules R1 to R10 that
+key), `verdicts` (one verdict for each occurrence), `impact` (the query that finds the keys). The rules R1 to R12 that
 the docstrings name are told in docs/live.md.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection, transaction
 from vitrina.sql.calls import resolve_uses
-from vitrina.sql.live.blocks import read_variants
+from vitrina.sql.dependencies import Needs, find_needs, needs_of
+from vitrina.sql.live.blocks import Model, alias_of, read_variants
 from vitrina.sql.live.catalog import Catalog, look_up
+from vitrina.sql.live.chance import TIED, decided_by_chance
 from vitrina.sql.live.impact import Occurrence
-from vitrina.sql.live.nodes import Node, parse_tree, walk
+from vitrina.sql.live.nodes import Node, parse_tree
 from vitrina.sql.live.overrides import guardable, override
 from vitrina.sql.live.refusals import refuse
 from vitrina.sql.live.ties import Tie, find_ties
@@ -23,7 +25,7 @@ from vitrina.sql.live.warnings import find_warnings
 from vitrina.sql.rules import Finding
 from vitrina.sql.tree import rewritten_tree
 
-__all__ = ["LiveView", "Occurrence", "Tie", "guardable", "understand"]
+__all__ = ["LiveView", "Occurrence", "Tie", "guardable", "judge_tree", "understand"]
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class LiveView:
     occurrences: tuple[Occurrence, ...]
     warnings: tuple[Finding, ...] = ()
     ties: tuple[Tie, ...] = ()  # where `recompute` may put a restriction to some keys
+    needs: Needs = field(default_factory=Needs)  # what all of it depends on besides rows
 
 
 def understand(
@@ -62,24 +65,42 @@ def _understand(
         resolved = resolve_uses(conn, text)
         tree = parse_tree(text)
         catalog = look_up(conn, tree)
+        needs = find_needs(conn, text, resolved)
     refuse(select, tree, catalog, resolved)
-    outputs = _outputs(tree, key)
-    models = read_variants(tree, catalog)
-    occurrences = judge(models, catalog, outputs, key) if models else _too_many(catalog, tree)
+    view = _derive(tree, catalog, key)
     for table, query in overrides.items():
         own = override(conn, settings, table, query, key)
-        occurrences = _put(own, occurrences)
+        view = replace(view, occurrences=_put(own, view.occurrences))
+        needs |= needs_of(conn, settings, guardable(table, query))
+    return replace(view, needs=needs)
+
+
+def _derive(tree: Node, catalog: Catalog, key: Sequence[str]) -> LiveView:
+    models = read_variants(tree, catalog)
+    occurrences = judge_tree(tree, models, catalog, key)
     tables = tuple(sorted({o.table for o in occurrences}))
-    ties = find_ties(models[0], outputs) if models else ()
+    ties = find_ties(models[0], _outputs(tree, key)) if models else ()
     return LiveView(tables, tuple(occurrences), find_warnings(models, catalog, tree), ties)
 
 
-def _put(own: Occurrence, occurrences: Sequence[Occurrence]) -> list[Occurrence]:
+def judge_tree(tree: Node, models: Sequence[Model], catalog: Catalog, key: Sequence[str]) -> list[Occurrence]:
+    """The verdict on every occurrence, by the tree alone; what no model reads is not followed, so it is everything."""
+    outputs = _outputs(tree, key)
+    if not models:
+        return _everything(_relations(tree), catalog, "the query has too many UNION branches to follow")
+    if decided_by_chance(tree, models, catalog, outputs.values()):
+        return _everything(_relations(tree), catalog, TIED)
+    read = {id(table.entry) for model in models for table in model.tables.values()}
+    unread = [entry for entry in _relations(tree) if id(entry) not in read]
+    return judge(models, catalog, outputs, key) + _everything(unread, catalog, "it is read where nothing is followed")
+
+
+def _put(own: Occurrence, occurrences: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
     others = [occurrence for occurrence in occurrences if occurrence.table != own.table]
     if len(others) == len(occurrences):
         read = ", ".join(sorted({occurrence.table for occurrence in occurrences}))
         raise ConfigError(f"impact names {own.table}, which the query does not read", f"it reads {read}")
-    return [*others, own]
+    return (*others, own)
 
 
 def _outputs(tree: Node, key: Sequence[str]) -> dict[str, int]:
@@ -91,10 +112,19 @@ def _outputs(tree: Node, key: Sequence[str]) -> dict[str, int]:
     return {name: numbers[name] for name in key}
 
 
-def _too_many(catalog: Catalog, tree: Node) -> list[Occurrence]:
-    read = sorted({node.number("relid") for node in walk(tree) if node["rtekind"] == "0" and node["relkind"] != "v"})
-    reason = "the query has too many UNION branches to follow"
+def _relations(node: Node) -> Iterator[Node]:
+    """The tables of a tree, where it reads them; a CTE that nothing names is not read, nor is a view itself."""
+    if node.kind == "COMMONTABLEEXPR" and not node.number("cterefcount"):
+        return
+    if node["rtekind"] == "0" and node["relkind"] != "v":
+        yield node
+    for child in node.children():
+        yield from _relations(child)
+
+
+def _everything(entries: Iterable[Node], catalog: Catalog, reason: str) -> list[Occurrence]:
+    read = sorted({(catalog.tables[entry.number("relid")].root, alias_of(entry)) for entry in entries})
     return [
-        Occurrence(table.root, table.name, "everything", f"a change in {table.root} refreshes everything: {reason}")
-        for table in (catalog.tables[oid] for oid in read)
+        Occurrence(table, alias, "everything", f"a change in {table} refreshes everything: {reason}")
+        for table, alias in read
     ]

@@ -6,15 +6,19 @@ one model for every choice. Columns are still symbolic (Ref): what they mean dep
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from vitrina.sql.live.catalog import Catalog, TableInfo
 from vitrina.sql.live.exprs import Expr, Opaque, Ref, conjuncts
-from vitrina.sql.live.nodes import Node
+from vitrina.sql.live.nodes import Node, nodes_in, walk
 from vitrina.sql.live.translate import Translator
 
 RELATION, SUBQUERY, JOIN, CTE, GROUP = 0, 1, 2, 6, 9  # rtekind
 ANY = 2  # subLinkType
+SIMPLE_SET, SETS = 1, 4  # of a GROUPINGSET
+UNION = 1  # of a SETOPERATIONSTMT
+LATE = ("havingQual", "limitCount", "limitOffset")  # what a SELECT computes after its rows, outputs aside (R12)
+COMPUTED = ("functions", "tablefunc", "values_lists", "securityQuals")  # what an item of FROM computes
 JOINS = ("inner", "left", "full", "right")
 MOST_VARIANTS = 64
 
@@ -58,6 +62,7 @@ class Table:
     info: TableInfo
     alias: str
     inherits: bool
+    entry: Node
 
 
 @dataclass(eq=False)
@@ -70,6 +75,7 @@ class Block:
     position: Position  # there; an item's number when it is a subquery of FROM
     linked: bool  # stands in an expression
     node: Node
+    late: bool = False  # that expression is computed after grouping: there may be no row around it
     items: dict[int, "Table | Block | str"] = field(default_factory=dict)
     joins: list[Join] = field(default_factory=list)
     leaves: frozenset[int] = frozenset()
@@ -78,8 +84,9 @@ class Block:
     limited: bool = False
     aggregated: bool = False
     grouping_sets: bool = False
-    deduplicated: bool = False
+    merging: bool = False  # equal rows, or those of a group, become one
     group: tuple[Expr, ...] = ()
+    group_always: tuple[Expr, ...] = ()  # what every one of its grouping sets groups by
     partitions: tuple[tuple[Expr, ...], ...] = ()
     distinct_on: tuple[Expr, ...] = ()
 
@@ -88,6 +95,11 @@ class Block:
         yield self
         if self.parent:
             yield from self.parent.chain()
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether it gives nothing where its FROM gives nothing."""
+        return not self.aggregated or bool(self.group and not self.grouping_sets)
 
 
 @dataclass(frozen=True)
@@ -150,9 +162,16 @@ class _Builder:
         return self.chosen[at] if at < len(self.chosen) else 0
 
     def block(
-        self, node: Node, name: str, scope: Block | None, parent: Block | None, position: Position, linked: bool = False
+        self,
+        node: Node,
+        name: str,
+        scope: Block | None,
+        parent: Block | None,
+        position: Position,
+        linked: bool = False,
+        late: bool = False,
     ) -> Block:
-        block = Block(name, scope, parent, position, linked, node)
+        block = Block(name, scope, parent, position, linked, node, late)
         self.blocks[name] = block
         _BlockReader(self, block).read()
         return block
@@ -166,6 +185,7 @@ class _BlockReader:
     block: Block
     position: Position = None
     positive: bool = False
+    late: bool = False
     prefix: str = ""  # of the names of subqueries: the same in every variant
     links: int = 0
 
@@ -176,10 +196,12 @@ class _BlockReader:
         else:
             block.leaves = self._from(node["jointree"].items("fromlist"))
             self._conditions(node["jointree"]["quals"], None)
+            self.late = True
             for entry in node.items("targetList"):
                 block.outputs[entry.number("resno")] = self.expr(entry["expr"])
-        if node["havingQual"]:
-            self.expr(node["havingQual"])
+        self.late = True
+        for clause in (*node.items("windowClause"), *nodes_in([node[name] for name in LATE])):
+            self.expr(clause)  # for the subqueries inside
         self._shape(node)
 
     def expr(self, node: Node, position: Position = None) -> Expr:
@@ -203,7 +225,7 @@ class _BlockReader:
             return Opaque("a whole row of a join")
         name = f"{block.id}:{number}.{attribute}."
         if name not in self.builder.hidden:
-            reader = _BlockReader(self.builder, block, prefix=name)
+            reader = _BlockReader(self.builder, block, late=True, prefix=name)
             self.builder.hidden[name] = reader.expr(entry.items(hidden)[attribute - 1])
         return self.builder.hidden[name]
 
@@ -211,7 +233,7 @@ class _BlockReader:
         self.links += 1
         name = f"{self.block.id}?{self.prefix}{self.links}"
         position, positive, self.positive = self.position, self.positive, False
-        inner = self.builder.block(node["subselect"], name, self.block, self.block, position, linked=True)
+        inner = self.builder.block(node["subselect"], name, self.block, self.block, position, True, self.late)
         if node["testexpr"]:
             translator = Translator(self.builder.catalog, self, parameters=lambda param: _output(inner, param))
             test = translator.expr(node["testexpr"])
@@ -256,15 +278,13 @@ class _BlockReader:
             block.items[number] = self.builder.block(query, name, scope, block, number)
         else:
             block.items[number] = "a value that a function or a list gives"
-        for source in ("functions", "tablefunc", "values_lists", "securityQuals"):
-            for child in _flat(entry[source]):
-                self.expr(child, number)
+        for child in nodes_in([entry[source] for source in COMPUTED]):
+            self.expr(child, number)
         return frozenset([number])
 
     def _table(self, entry: Node, name: str, number: int) -> Table:
         info = self.builder.catalog.tables[entry.number("relid")]
-        alias = str((entry["alias"] or entry["eref"])["aliasname"])
-        table = Table(name, self.block, number, info, alias, entry.flag("inh"))
+        table = Table(name, self.block, number, info, alias_of(entry), entry.flag("inh"), entry)
         self.builder.tables[name] = table
         return table
 
@@ -280,7 +300,6 @@ class _BlockReader:
         numbers = list(_branches(operation))
         number = numbers[self.builder.choose(len(numbers))]
         self.block.leaves = self._item(number)
-        self.block.deduplicated = True
         branch = self.block.items[number]
         assert isinstance(branch, Block)
         types = [int(oid) for oid in operation.items("colTypes")]
@@ -297,17 +316,32 @@ class _BlockReader:
         block.limited = any(node[name] and not node[name].flag("constisnull") for name in ("limitCount", "limitOffset"))
         block.grouping_sets = bool(node["groupingSets"])
         block.group = () if node["setOperations"] else sorted_by(node.items("groupClause"))
+        always = _in_every_set(node.items("groupingSets"))
+        block.group_always = sorted_by([c for c in node.items("groupClause") if c.number("tleSortGroupRef") in always])
         block.aggregated = bool(
             node.flag("hasAggs") or node["groupClause"] or node["groupingSets"] or node["havingQual"]
         )
         block.partitions = tuple(sorted_by(window.items("partitionClause")) for window in node.items("windowClause"))
+        operation = node["setOperations"]
+        united = operation is not None and not all(
+            o.number("op") == UNION and o.flag("all") for o in _operations(operation)
+        )
+        block.merging = bool(block.aggregated or node["distinctClause"] or united)
         if node["distinctClause"]:
-            block.deduplicated = True
             block.distinct_on = sorted_by(node.items("distinctClause")) if node.flag("hasDistinctOn") else ()
+
+
+def alias_of(entry: Node) -> str:
+    """What the query calls an item of FROM."""
+    return str((entry["alias"] or entry["eref"])["aliasname"])
 
 
 def _output(block: Block, param: Node) -> Expr:
     return Ref(block.id, 0, param.number("paramid"), param.number("paramtype"))
+
+
+def _operations(operation: Node) -> Iterator[Node]:
+    return (node for node in walk(operation) if node.kind == "SETOPERATIONSTMT")
 
 
 def _branches(operation: Node) -> Iterator[int]:
@@ -318,9 +352,13 @@ def _branches(operation: Node) -> Iterator[int]:
             yield from _branches(side)
 
 
-def _flat(value: object) -> Iterator[Node]:
-    if isinstance(value, Node):
-        yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from _flat(item)
+def _in_every_set(sets: Sequence[Any]) -> set[int]:
+    """The grouping clauses that all sets of a list of GROUPING SETS, ROLLUP and CUBE have: lists are multiplied."""
+    return set[int]().union(*(_always(item) for item in sets))
+
+
+def _always(item: Node) -> set[int]:
+    content = item.items("content")
+    if item.number("kind") == SIMPLE_SET:
+        return set(map(int, content))
+    return set.intersection(*map(_always, content)) if item.number("kind") == SETS and content else set()

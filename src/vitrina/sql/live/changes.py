@@ -20,8 +20,9 @@ from vitrina.sql.live.exprs import (
     Loose,
     Opaque,
     Ref,
+    Row,
     bare,
-    columns,
+    is_null,
     null_without,
     obstacle,
     parts,
@@ -29,7 +30,10 @@ from vitrina.sql.live.exprs import (
     strip,
     transform,
     untrue_without,
+    without,
 )
+
+GROUPING_SETS = "ROLLUP, CUBE or GROUPING SETS, where a row counts in several groups"
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,8 @@ class Change:
         known = self._outputs.get((block.id, number))
         if known is None:
             known = self.resolve(block.outputs[number])
+            if block.grouping_sets:
+                known = always_grouped(self, block, known)
             if block.id in self.dirty:
                 known = stable_output(self, block, known)
             self._outputs[block.id, number] = known
@@ -95,8 +101,23 @@ class Change:
         if isinstance(item, Table):
             return _column(item, expr)
         if isinstance(item, Block):
-            return self._retyped(self.output(item, expr.number), expr) if expr.number > 0 else Opaque("a whole row")
+            if expr.number < 1:
+                return Opaque("a whole row")
+            return self._with_row(block, expr.item, item, self._retyped(self.output(item, expr.number), expr))
         return Opaque(item or "a value that cannot be followed")
+
+    def _with_row(self, block: Block, number: int, item: Block, value: Expr) -> Expr:
+        """A subquery's column, NULL where an outer join leaves the subquery out: a constant is not by itself (R4)."""
+        inner = bare(value)
+        if isinstance(inner, Opaque) or is_null(inner) or not any(number in side for side in _nullable_sides(block)):
+            return value
+        if is_null(without(inner, frozenset(self.model.under(block, frozenset([number]))))):
+            return value
+        rows = sorted(self._steady(item))
+        if not rows:
+            return Opaque("a value that an outer join may leave empty")
+        there = Call("of", (), (inner, Row(rows[0])), inner.type, strict=True)
+        return Loose(there) if isinstance(value, Loose) else there
 
     def _retyped(self, value: Expr, ref: Ref) -> Expr:
         """A branch of a UNION may have a type of its own, which is cast later: that is not followed."""
@@ -116,7 +137,7 @@ class Change:
 
     def closure(self, present: Iterable[str], *, changed: bool = True) -> frozenset[str]:
         """With these rows at hand, which others must be there too? Where nothing changed, no IN speaks for them."""
-        demands = [d for d in self.demands if changed or d.condition.link is None]
+        demands = [d for d in self.demands if d.condition.link is None or (changed and self.holds(d))]
         found = frozenset(present)
         while True:
             more = found.union(*(d.strict_in for d in demands if self.is_implied(d.condition, found)))
@@ -139,9 +160,11 @@ class Change:
         """Whether a demand that is implied may be followed: every row it names is needed for it to be true (R2)."""
         if obstacle(demand.expr):
             return False
-        if demand.condition.guarded and not self._has_no_nulls(demand):
-            return False
-        return is_strict_enough(demand, self.flipping)
+        return self.holds(demand) and is_strict_enough(demand, self.flipping)
+
+    def holds(self, demand: Demand) -> bool:
+        """Whether the test of an IN is true of the changed row wherever its answer changes (R9)."""
+        return not demand.condition.guarded or self._has_no_nulls(demand)
 
     def _has_no_nulls(self, demand: Demand) -> bool:
         """Whether neither side of an IN can be NULL (R9)."""
@@ -161,9 +184,11 @@ class Change:
     @cached_property
     def around(self) -> frozenset[str]:
         """The occurrences that have a row wherever the changed one matters, itself included."""
-        found = {self.place}
+        found, late = {self.place}, False
         for block in self.table.block.chain():
-            found.update(self._steady(block))
+            if block.needs_rows or not late:
+                found.update(self._steady(block))
+            late = block.linked and block.late
         return frozenset(found)
 
     def _steady(self, block: Block) -> Iterator[str]:
@@ -173,7 +198,7 @@ class Change:
             item = block.items[number]
             if isinstance(item, Table):
                 yield item.place
-            elif isinstance(item, Block) and (item.group or not item.aggregated) and not item.grouping_sets:
+            elif isinstance(item, Block) and item.needs_rows:
                 yield from self._steady(item)
 
     @cached_property
@@ -203,25 +228,32 @@ def is_strict_enough(demand: Demand, flipping: frozenset[str]) -> bool:
 def stable_output(change: Change, block: Block, value: Expr) -> Expr:
     """What of a dirty block's output a change leaves in place (R6): or Opaque, with the reason."""
     reason = obstacle(value)
-    if not reason and (columns(value) or block.grouping_sets):
+    if not reason and places(value):
         reason = _moved(change, block, bare(value))
     if reason:
         return Opaque(reason)
-    merging = block.deduplicated or block.aggregated
     inner = bare(value)
-    if merging and not isinstance(inner, Opaque | Const) and inner.type not in change.catalog.exact:
+    if block.merging and not isinstance(inner, Opaque | Const) and inner.type not in change.catalog.exact:
         return Loose(inner)
     return value
+
+
+def always_grouped(change: Change, block: Block, value: Expr) -> Expr:
+    """What of a block with GROUPING SETS is never left empty by one of them: what all of them group by (R6)."""
+    covered = _covered(change, bare(value), _resolved(change, block.group_always))
+    return value if covered or not places(value) else Opaque(GROUPING_SETS)
 
 
 def _moved(change: Change, block: Block, value: Expr) -> str:
     if block.limited:
         return "LIMIT or OFFSET, where any row may push out another"
-    if block.grouping_sets:
-        return "ROLLUP, CUBE or GROUPING SETS, where a row counts in several groups"
     if block.aggregated and not block.group:
         return "an aggregate over all rows"
-    if block.group and not _covered(change, value, _resolved(change, block.group), grouped=True):
+    if (
+        block.group
+        and not block.grouping_sets
+        and not _covered(change, value, _resolved(change, block.group), grouped=True)
+    ):
         return COMPUTED_WITH_LOOSE
     same = _Same(change, block)
     for partition in block.partitions:
@@ -242,7 +274,7 @@ def _covered(change: Change, value: Expr, atoms: list[Expr], *, grouped: bool = 
     """Whether a value is computed from the atoms alone. The server lets a group give nothing but what depends on it."""
     if value in atoms:
         return top or isinstance(value, Opaque | Ref) or value.type in change.catalog.exact
-    if isinstance(value, Col):
+    if isinstance(value, Col | Row):
         return grouped
     if isinstance(value, Opaque):
         return False

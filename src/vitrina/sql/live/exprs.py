@@ -42,7 +42,7 @@ class Const:
 class Call:
     """An operator, a function or a construct. `strict`: NULL as soon as one argument is."""
 
-    form: str  # operator | function | variadic | cast | coalesce | case | greatest | least | and | or | not | …
+    form: str  # of (its row is there) | operator | function | variadic | cast | coalesce | case | greatest | …
     name: tuple[str, ...]
     args: tuple["Expr", ...]
     type: int
@@ -70,7 +70,15 @@ class Loose:
         return self.value.type if not isinstance(self.value, Opaque) else 0
 
 
-Expr: TypeAlias = Ref | Col | Const | Call | Opaque | Loose
+@dataclass(frozen=True)
+class Row:
+    """True where an occurrence has a row, NULL where an outer join left it out: what `of` is strict in."""
+
+    place: str
+    type: int = 16
+
+
+Expr: TypeAlias = Ref | Col | Const | Call | Opaque | Loose | Row
 
 COMPUTED_WITH_LOOSE = "a computation on values that can be equal and look different (1.0, 1.00)"
 
@@ -99,7 +107,7 @@ def bare(expr: Expr) -> Expr:
 
 def places(expr: Expr) -> frozenset[str]:
     """The table occurrences whose columns it needs."""
-    return frozenset([expr.place]) if isinstance(expr, Col) else NONE.union(*map(places, parts(expr)))
+    return frozenset([expr.place]) if isinstance(expr, Col | Row) else NONE.union(*map(places, parts(expr)))
 
 
 def columns(expr: Expr) -> frozenset[Col]:
@@ -126,7 +134,7 @@ def is_null(expr: Expr) -> bool:
 
 def null_without(expr: Expr) -> frozenset[str]:
     """The occurrences without whose row the expression is NULL."""
-    if isinstance(expr, Col):
+    if isinstance(expr, Col | Row):
         return frozenset([expr.place])
     if not parts(expr):
         return NONE
@@ -160,15 +168,26 @@ def strip(expr: Expr) -> Expr:
 
 
 def simplify(expr: Expr) -> Expr:
-    """COALESCE without what is NULL or said twice."""
+    """COALESCE without what is NULL or said twice; what is there with a row that is not, as NULL."""
     if not isinstance(expr, Call):
         return expr
     args = tuple(map(simplify, expr.args))
+    if expr.form == "of" and any(map(is_null, args)):
+        return Const(None, expr.type)
     if expr.form == "coalesce":
         args = tuple(dict.fromkeys(arg for arg in args if not is_null(arg)))
         if len(args) < 2:
             return args[0] if args else Const(None, expr.type)
     return replace(expr, args=args)
+
+
+def without(expr: Expr, missing: frozenset[str]) -> Expr:
+    """The expression where some occurrences have no row."""
+
+    def leaf(part: Expr) -> Expr:
+        return Const(None, part.type) if isinstance(part, Col | Row) and part.place in missing else part
+
+    return simplify(transform(bare(expr), leaf)) if missing else bare(expr)
 
 
 def conjuncts(expr: Expr) -> Iterable[Expr]:
@@ -197,6 +216,8 @@ class Writer:
         if isinstance(expr, Loose):
             return self.write(expr.value)
         assert isinstance(expr, Call), expr
+        if expr.form == "of":
+            return self.write(expr.args[0])
         return self._call(expr, [self.write(arg) for arg in expr.args])
 
     def type(self, oid: int) -> sql.SQL:

@@ -20,7 +20,7 @@ from vitrina.sql.live.exprs import (
     places,
     simplify,
     strip,
-    transform,
+    without,
 )
 
 MOST_OPTIONAL = 3
@@ -191,15 +191,6 @@ class _Finder:
 def substitutes(classes: Mapping[Expr, Sequence[Expr]], expr: Expr) -> Sequence[Expr]:
     """What may stand for an expression because the query makes it equal (R10)."""
     return classes.get(expr, ())
-
-
-def without(expr: Expr, missing: frozenset[str]) -> Expr:
-    """The expression where some occurrences have no row."""
-
-    def leaf(part: Expr) -> Expr:
-        return Const(None, part.type) if isinstance(part, Col) and part.place in missing else part
-
-    return simplify(transform(bare(expr), leaf)) if missing else bare(expr)
 
 
 def _untied(change: Change, wanted: Sequence[str]) -> str:

@@ -8,13 +8,26 @@ import postgast
 from vitrina.domain.errors import ConfigError
 from vitrina.sql.calls import Call, Resolved
 from vitrina.sql.live.catalog import TEXTS, Catalog, TableInfo
-from vitrina.sql.live.nodes import Node, walk
+from vitrina.sql.live.nodes import Node, nodes_in, walk
 from vitrina.sql.rules import reads_clock
 
 KINDS = {"f": "a foreign table", "m": "a materialised view"}
 CLOCK_WORD = re.compile(r"(?<![a-z])(now|today|tomorrow|yesterday)(?![a-z])", re.IGNORECASE)
 LITERALS = (postgast.pg_query_pb2.SCONST, postgast.pg_query_pb2.USCONST)
 CAST = "COERCEVIAIO"
+# What of a node may hold other nodes; whatever else does is of a server that these rules do not know.
+CLAUSES = {
+    "QUERY": frozenset(
+        ["cteList", "rtable", "rteperminfos", "jointree", "targetList", "groupClause", "groupingSets", "havingQual",
+         "windowClause", "distinctClause", "sortClause", "limitOffset", "limitCount", "rowMarks", "setOperations"]
+    ),
+    "RANGETBLENTRY": frozenset(
+        ["alias", "eref", "tablesample", "subquery", "joinaliasvars", "join_using_alias", "functions", "tablefunc",
+         "values_lists", "groupexprs", "securityQuals"]
+    ),
+    "WINDOWCLAUSE": frozenset(["partitionClause", "orderClause", "startOffset", "endOffset"]),
+}  # fmt: skip
+ITEMS = {0, 1, 2, 3, 4, 5, 6, 9}  # rtekind
 REMEDY = "use mode full on a schedule, or change the query"
 
 
@@ -64,12 +77,26 @@ def _text(node: Node) -> str:
 
 def _nodes(tree: Node) -> Iterator[str]:
     for node in walk(tree):
+        if strange := _unknown(node):
+            yield f"it has {strange}, which is not known here"
         if node.kind == "COMMONTABLEEXPR" and node.flag("cterecursive"):
             yield f"{node['ctename']} is recursive (WITH RECURSIVE)"
         if node["tablesample"] is not None:
             yield "it reads a random part of a table (TABLESAMPLE)"
         if node.kind == "VAR" and node.number("varattno") < 0:
             yield "it reads a system column (ctid, xmin, tableoid, …), which changes on its own"
+
+
+def _unknown(node: Node) -> str:
+    """A clause, an item of FROM or a join that no rule tells of: of a server newer than these rules."""
+    known = CLAUSES.get(node.kind)
+    if known is not None:
+        strange = [name for name, value in node.fields.items() if name not in known and any(nodes_in(value))]
+        if strange:
+            return f"the clause {strange[0]}"
+    if node.kind == "RANGETBLENTRY" and node.number("rtekind") not in ITEMS:
+        return f"an item of FROM of kind {node['rtekind']}"
+    return f"a join of kind {node['jointype']}" if node.kind == "JOINEXPR" and node.number("jointype") > 3 else ""
 
 
 def _tables(catalog: Catalog) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """From the server's nodes to expressions: what is not known for certain, or could fail on a row, becomes Opaque."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from vitrina.sql.live.catalog import BOOL, BPCHAR, INT2, INT4, INT8, NAME, OID, TEXTS, UUID, Catalog
@@ -10,6 +10,9 @@ from vitrina.sql.live.nodes import Node
 
 NUMBERS = {INT2: 2, INT4: 4, INT8: 8, OID: 4}
 DIVISIONS = ("/", "%")
+DIVISORS = {INT2, INT4, INT8, 700, 701, 1700}  # types that have a zero, floats and numeric included
+EQUALS = ("pg_catalog", "=")
+TESTS = ("true", "not true", "false", "not false", "null", "not null")  # of IS …, by booltesttype
 
 
 class Scope(Protocol):
@@ -73,13 +76,40 @@ class Translator:
     def _opexpr(self, node: Node) -> Expr:
         operator = self.catalog.operators[node.number("opno")]
         args = self.exprs(node.items("args"))
-        if operator.name in DIVISIONS and not _divides_safely(args):
-            return Opaque("a division, which could fail on rows that the query leaves out")
+        if operator.name in DIVISIONS:
+            args = (args[0], _never_zero(args[-1], operator.right))
         equality = operator.equality and operator.name == "="
         exact = equality and operator.left == operator.right and operator.left in self.catalog.exact
         name = (operator.schema, operator.name)
         type_ = node.number("opresulttype")
         return Call("operator", name, args, type_, operator.strict, equality, exact)
+
+    def _nullifexpr(self, node: Node) -> Expr:
+        """NULLIF(a, b) is CASE WHEN a = b THEN NULL ELSE a END."""
+        equal = self._opexpr(node)
+        if not isinstance(equal, Call):
+            return equal
+        type_ = node.number("opresulttype")
+        return Call("case", (), (replace(equal, type=BOOL), Const(None, type_), equal.args[0]), type_)
+
+    def _distinctexpr(self, node: Node) -> Expr:
+        """IS DISTINCT FROM, in words that know NULL: where one side is, the other is not, or they are unequal."""
+        equal = self._opexpr(node)
+        if not isinstance(equal, Call):
+            return equal
+        one, other = equal.args
+        unequal = Call("coalesce", (), (Call("not", (), (equal,), BOOL, strict=True), Const("true", BOOL)), BOOL)
+        missing, given = Call("is null", (), (one,), BOOL), Call("is not null", (), (other,), BOOL)
+        return Call("case", (), (missing, given, unequal), BOOL)
+
+    def _booleantest(self, node: Node) -> Expr:
+        """IS TRUE and its kin: COALESCE with what NULL counts as."""
+        arg, test = self.expr(node["arg"]), TESTS[node.number("booltesttype")]
+        if test.endswith("null"):
+            return Call(f"is {test}", (), (arg,), BOOL)
+        unknown = Const("true" if test in ("false", "not false") else "false", BOOL)
+        filled = Call("coalesce", (), (arg, unknown), BOOL)
+        return filled if test in ("true", "not false") else Call("not", (), (filled,), BOOL, strict=True)
 
     def _funcexpr(self, node: Node) -> Expr:
         if node.flag("funcretset"):
@@ -136,9 +166,14 @@ class Translator:
         return self._tested[-1] if self._tested else Opaque("an expression that cannot be followed")
 
 
-def _divides_safely(args: Sequence[Expr]) -> bool:
-    divisor = args[-1]
-    return isinstance(divisor, Const) and divisor.text not in (None, "0", "-1")
+def _never_zero(divisor: Expr, type_: int) -> Expr:
+    """A divisor that is NULL instead of zero: a row on which the query would fail has no key."""
+    if isinstance(divisor, Const) and divisor.text not in (None, "0", "-1"):
+        return divisor
+    if type_ not in DIVISORS or isinstance(divisor, Const):
+        return Opaque("a division, which could fail on rows that the query leaves out")
+    is_zero = Call("operator", EQUALS, (divisor, Const("0", type_)), BOOL, strict=True)
+    return Call("case", (), (is_zero, Const(None, type_), divisor), type_)
 
 
 def _decode(type_: int, datum: bytes, encoding: str) -> str | None:

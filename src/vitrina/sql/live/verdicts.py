@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 
 from vitrina.sql.live.blocks import Model, Table
 from vitrina.sql.live.catalog import Catalog
 from vitrina.sql.live.changes import Change
+from vitrina.sql.live.exprs import COMPUTED_WITH_LOOSE, obstacle
 from vitrina.sql.live.impact import Occurrence, columns_of, select_of, straight_of
 from vitrina.sql.live.paths import NoPath, Path, find_paths
 
 MOST_PARTS = 6  # of a key that are tried in every combination
+LOOSE = f"which rows there are depends on {COMPUTED_WITH_LOOSE}: cast before they are grouped"
 CIRCLE = "its way to the key leads through rows that themselves find the key through it"
 
 
@@ -46,15 +48,24 @@ def judge(
 ) -> list[Occurrence]:
     """The verdict on every occurrence. `outputs` are the numbers of the key's columns."""
     tables = {place: table for model in models for place, table in model.tables.items()}
-    choices = {place: _choose(place, models, catalog, outputs, key) for place in tables}
+    changes = {place: [Change(model, place, catalog) for model in models if place in model.tables] for place in tables}
+    if any(decides_with_loose(change, outputs) for change in chain.from_iterable(changes.values())):
+        choices = {place: Choice(table, [], LOOSE) for place, table in tables.items()}
+    else:
+        choices = {place: _choose(changes[place], outputs, key) for place in tables}
     break_circles(choices)
     return [_occurrence(choice, tables, catalog, key) for _, choice in sorted(choices.items())]
 
 
-def _choose(
-    place: str, models: Sequence[Model], catalog: Catalog, outputs: Mapping[str, int], key: Sequence[str]
-) -> Choice:
-    changes = [Change(model, place, catalog) for model in models if place in model.tables]
+def decides_with_loose(change: Change, outputs: Mapping[str, int]) -> bool:
+    """Whether keys or conditions are computed with one of several values that are equal: which, is left to chance, and
+    may be another one in the next reading (R11)."""
+    keys = (change.output(change.model.top, number) for number in outputs.values())
+    exprs = chain(keys, (demand.expr for demand in change.demands))
+    return any(obstacle(expr) == COMPUTED_WITH_LOOSE for expr in exprs)
+
+
+def _choose(changes: Sequence[Change], outputs: Mapping[str, int], key: Sequence[str]) -> Choice:
     candidates, reason = [], ""
     for wanted in _parts_of(key):
         paths: list[Path] = []

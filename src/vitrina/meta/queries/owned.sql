@@ -1,0 +1,80 @@
+-- Code of tables, from the catalogue. Their children come along: partitions, and tables that inherit.
+
+-- name: relation
+SELECT to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))::oid::bigint AS oid
+WHERE to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text)) IS NOT NULL
+
+-- name: planned
+-- What the planner works out, whoever plans.
+WITH RECURSIVE family (oid) AS (
+    SELECT unnest(%(relations)s::oid[])
+    UNION
+    SELECT i.inhrelid FROM family f JOIN pg_inherits i ON i.inhparent = f.oid
+)
+SELECT e.tree
+FROM family f
+CROSS JOIN LATERAL (
+    SELECT i.indexprs::text FROM pg_index i WHERE i.indrelid = f.oid
+    UNION ALL SELECT i.indpred::text FROM pg_index i WHERE i.indrelid = f.oid
+    UNION ALL SELECT s.stxexprs::text FROM pg_statistic_ext s WHERE s.stxrelid = f.oid
+    UNION ALL SELECT c.conbin::text FROM pg_constraint c WHERE c.conrelid = f.oid
+    UNION ALL SELECT p.partexprs::text FROM pg_partitioned_table p WHERE p.partrelid = f.oid
+) AS e (tree)
+WHERE e.tree IS NOT NULL
+
+-- name: written
+-- What a statement that writes works out besides: defaults and computed columns, policies, rules.
+WITH RECURSIVE family (oid) AS (
+    SELECT unnest(%(relations)s::oid[])
+    UNION
+    SELECT i.inhrelid FROM family f JOIN pg_inherits i ON i.inhparent = f.oid
+)
+SELECT e.tree
+FROM family f
+CROSS JOIN LATERAL (
+    SELECT d.adbin::text FROM pg_attrdef d WHERE d.adrelid = f.oid
+    UNION ALL SELECT p.polqual::text FROM pg_policy p WHERE p.polrelid = f.oid
+    UNION ALL SELECT p.polwithcheck::text FROM pg_policy p WHERE p.polrelid = f.oid
+    UNION ALL SELECT c.conbin::text FROM pg_attribute a JOIN pg_constraint c ON c.contypid = a.atttypid
+              WHERE a.attrelid = f.oid AND a.attnum > 0 AND NOT a.attisdropped
+) AS e (tree)
+WHERE e.tree IS NOT NULL
+
+-- name: triggered
+-- The functions of triggers that fire, but for those that a foreign key brings.
+WITH RECURSIVE family (oid) AS (
+    SELECT unnest(%(relations)s::oid[])
+    UNION
+    SELECT i.inhrelid FROM family f JOIN pg_inherits i ON i.inhparent = f.oid
+)
+SELECT t.tgfoid::bigint AS oid FROM family f JOIN pg_trigger t ON t.tgrelid = f.oid
+WHERE NOT t.tgisinternal AND t.tgenabled <> 'D'
+
+-- name: foreign
+-- Trusted are superusers, who installed Vitrina, its runner, and whom a setting names.
+SELECT p.oid::regprocedure::text AS function, r.rolname AS owner
+FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
+WHERE p.oid >= %(first_user_oid)s
+  AND (p.oid = ANY (%(functions)s::oid[])
+       OR p.oid IN (SELECT o.oprcode::oid FROM pg_operator o WHERE o.oid = ANY (%(operators)s::oid[]))
+       OR p.oid IN (SELECT unnest(ARRAY[t.typinput, t.typoutput, t.typreceive, t.typsend]::oid[])
+                    FROM pg_type t WHERE t.oid = ANY (%(types)s::oid[])))
+  AND NOT r.rolsuper AND r.rolname <> ALL (%(trusted)s::text[]) AND r.rolname NOT IN ('vitrina_runner', session_user)
+  AND r.oid <> ALL (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'etl')
+ORDER BY 1
+
+-- name: ruled
+-- Rules of a table; they are its owner's.
+SELECT format('rule %%I', w.rulename) AS function, r.rolname AS owner
+FROM pg_rewrite w JOIN pg_class c ON c.oid = w.ev_class JOIN pg_roles r ON r.oid = c.relowner
+WHERE w.ev_class = to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text)) AND w.rulename <> '_RETURN'
+  AND NOT r.rolsuper AND r.rolname <> ALL (%(trusted)s::text[]) AND r.rolname NOT IN ('vitrina_runner', session_user)
+  AND r.oid <> ALL (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'etl')
+ORDER BY 1
+
+-- name: owner
+SELECT r.rolname AS owner
+FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+WHERE c.oid = to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))
+  AND NOT r.rolsuper AND r.rolname <> ALL (%(trusted)s::text[]) AND r.rolname NOT IN ('vitrina_runner', session_user)
+  AND r.oid <> ALL (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'etl')

@@ -1,0 +1,78 @@
+"""The dependency desk: now and then one runner looks whether what live marts depend on besides rows is as it was, and
+wakes those for which it is not. At rest nobody else would notice: no row has changed."""
+
+from dataclasses import dataclass
+from threading import Event
+
+import structlog
+from psycopg.rows import DictRow
+
+from vitrina.adapters.connections import Connections
+from vitrina.domain.errors import VitrinaError
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.dependencies import DependencyRepo
+from vitrina.sql.dependencies import Facts, Needs, digest, look, together
+from vitrina.sql.differences import differences, in_words
+
+log = structlog.get_logger()
+LOOKS = 4  # in a period: runners take turns, and do not know when the others will
+
+
+@dataclass
+class DependencyDesk:
+    """One thread; a connection only while it looks."""
+
+    connections: Connections
+    stopping: Event
+
+    @property
+    def seconds(self) -> float:
+        """Between two looks at a source, whoever looks."""
+        return self.connections.settings.dependency_seconds
+
+    def main_loop(self) -> None:
+        """Until told to stop; whatever fails, the next look tries again."""
+        while not self.stopping.is_set():
+            try:
+                with self.connections.open_warehouse("dependencies") as conn:
+                    self.look(conn)
+            except Exception as error:
+                log.warning("what live marts depend on cannot be looked at, trying again", error=str(error))
+            self.stopping.wait(max(self.seconds / LOOKS, 0.1))
+
+    def look(self, conn: Connection) -> None:
+        """At every source whose turn it is; one that cannot be reached keeps nobody from the others."""
+        for source in DependencyRepo(conn).turns(self.seconds):
+            try:
+                self._look_at(source, conn)
+            except VitrinaError as error:
+                log.warning("what live marts depend on cannot be looked at", source=source, error=str(error))
+
+    def _look_at(self, source: str, conn: Connection) -> None:
+        """One query, for all live marts of the source. One that an older program left is woken to say what it needs."""
+        repo = DependencyRepo(conn)
+        marts = repo.kept(source)
+        needs = {mart["id"]: Needs.parse(mart["needs"]) for mart in marts if mart["needs"]}
+        with self.connections.resolve_reader(source) as reader:
+            facts = look(reader.conn, together(needs.values()), reader.settings)
+        for mart in marts:
+            its = needs.get(mart["id"])
+            if its is None:
+                repo.wake(mart["id"])
+            elif digest(facts, its) != mart["digest"]:
+                self._suspect(mart, its, facts, conn)
+            elif mart["changed"]:
+                repo.suspect(mart["id"], mart["digest"], None)
+
+    def _suspect(self, mart: DictRow, needs: Needs, facts: Facts, conn: Connection) -> None:
+        """Say what is otherwise, if rows of the mart may be wrong for it, and have it judged anew."""
+        repo = DependencyRepo(conn)
+        kept = repo.find(mart["id"])
+        if kept is None or kept.digest != mart["digest"]:
+            return  # it has been judged meanwhile
+        found = differences(kept.facts, facts, needs)
+        if any(difference.means_comparison for difference in found):
+            words = in_words(found)
+            if repo.suspect(mart["id"], kept.digest, words):
+                log.info("a live mart is to be compared", pipeline=mart["name"], why=words)
+        repo.wake(mart["id"])

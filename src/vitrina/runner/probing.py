@@ -1,0 +1,39 @@
+"""The prober: asks a neighbour that does not answer, outside the slots and one attempt at a time, until it does."""
+
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from threading import Event, Thread
+
+from vitrina.adapters.connections import Connections
+from vitrina.adapters.elastic.client import LITTLE_TIME, Elastic
+from vitrina.domain.errors import VitrinaError
+from vitrina.domain.policy import ES_TARGET_PREFIX
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0  # seconds between two attempts
+
+
+@dataclass(frozen=True)
+class Prober:
+    """A thread for each outage. It holds nothing, and the runner need not wait for it to end."""
+
+    connections: Connections
+    stopping: Event
+
+    def begin(self, name: str) -> None:
+        """An outage has begun."""
+        Thread(target=self._ask_until_heard, args=(name,), name=f"probe {name}", daemon=True).start()
+
+    def _ask_until_heard(self, name: str) -> None:
+        pause, since = FIRST_PAUSE, self.connections.neighbours.down_since(name)
+        while not self.stopping.wait(pause) and since and self.connections.neighbours.down_since(name) == since:
+            with suppress(VitrinaError):  # noted where it was asked
+                self._ask(name)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _ask(self, name: str) -> None:
+        if name == ES_TARGET_PREFIX:
+            with closing(Elastic(self.connections.settings, LITTLE_TIME, self.connections.neighbours)) as elastic:
+                elastic.version()
+        else:
+            with self.connections.resolve_reader(name) as reader:
+                reader.conn.execute("SELECT 1")

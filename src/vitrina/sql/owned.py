@@ -1,0 +1,61 @@
+"""Code that tables bring along: what their owners wrote, and the tree of a query does not show.
+
+The planner works out expressions of indexes, of statistics, of partition keys and of CHECKs, and executes what is
+constant in them, with the rights of whoever plans. Who writes to a table runs its triggers, defaults, computed columns,
+CHECKs, policies and rules too.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from vitrina.meta.db import Connection, fetch_all, queries
+from vitrina.sql.describe import FIRST_USER_OID
+from vitrina.sql.tree import Uses, read_tree
+
+SQL = queries("owned")
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A function that would run with our rights, and is not ours."""
+
+    function: str
+    owner: str
+
+
+def planned(conn: Connection, relations: Collection[int]) -> Uses:
+    """What of somebody's own the planner may execute for these tables and their children."""
+    return _own(conn, "planned", relations)
+
+
+def foreign_code(conn: Connection, schema: str, table: str, trusted: Sequence[str]) -> list[Foreign]:
+    """The functions that whoever writes to a table would run, and that belong to nobody who is trusted."""
+    family = [row["oid"] for row in fetch_all(conn, SQL["relation"], {"schema": schema, "table": table})]
+    uses = _own(conn, "planned", family) | _own(conn, "written", family)
+    called = {"functions": list(uses.functions), "operators": list(uses.operators), "types": list(uses.types)}
+    triggered = fetch_all(conn, SQL["triggered"], {"relations": family})
+    called["functions"] += [row["oid"] for row in triggered]
+    rows = fetch_all(conn, SQL["foreign"], called | {"trusted": list(trusted), "first_user_oid": FIRST_USER_OID})
+    rows += fetch_all(conn, SQL["ruled"], {"schema": schema, "table": table, "trusted": list(trusted)})
+    return [Foreign(**row) for row in rows]
+
+
+def foreign_owner(conn: Connection, schema: str, table: str, trusted: Sequence[str]) -> str:
+    """Who owns a table, unless that is somebody who is trusted."""
+    rows = fetch_all(conn, SQL["owner"], {"schema": schema, "table": table, "trusted": list(trusted)})
+    return rows[0]["owner"] if rows else ""
+
+
+def _own(conn: Connection, name: str, relations: Collection[int]) -> Uses:
+    """What every server has is left out: of that, only what has no effects is worked out while planning."""
+    if not relations:
+        return Uses()
+    rows = fetch_all(conn, SQL[name], {"relations": list(relations)})
+    uses = reduce(or_, (read_tree(row["tree"]) for row in rows), Uses())
+    return Uses(
+        functions=frozenset(oid for oid in uses.functions if oid >= FIRST_USER_OID),
+        operators=frozenset(oid for oid in uses.operators if oid >= FIRST_USER_OID),
+        types=uses.types,
+    )

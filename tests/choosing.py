@@ -1,0 +1,79 @@
+"""Which tests touch what, found out from their code: nobody keeps a list.
+
+A test touches the tests' Postgres if it, a fixture of its own, or any function of `tests` that one of them names makes
+a database or a server there. Those are what another version of Postgres is tried with.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+
+from tests import capturing, support
+
+ROOTS = (support.clone, support.make_templates, capturing.own_server)
+AROUND = ("__wrapped__", "__func__", "_fixture_function")
+BY_FIXTURE = {"elastic": "elasticsearch", "browser": "browser"}
+
+
+def mark(item: pytest.Item) -> None:
+    """For `-m elasticsearch`, `-m browser` and `-m sql`."""
+    for fixture in set(getattr(item, "fixturenames", ())) & BY_FIXTURE.keys():
+        item.add_marker(getattr(pytest.mark, BY_FIXTURE[fixture]))
+    if any(touches_postgres(function) for function in functions_of(item)):
+        item.add_marker(pytest.mark.sql)
+
+
+def functions_of(item: pytest.Item) -> Iterator[Any]:
+    """The test, and the fixtures that it is given."""
+    if isinstance(item, pytest.Function):
+        yield item.obj
+        for definitions in item._fixtureinfo.name2fixturedefs.values():
+            yield from (definition.func for definition in definitions)
+
+
+def touches_postgres(start: Any) -> bool:
+    """Whether one of the roots can be reached."""
+    seen: set[FunctionType] = set()
+    rest = [plain(start)]
+    while rest:
+        function = rest.pop()
+        if function in map(plain, ROOTS):
+            return True
+        if function not in seen:
+            seen.add(function)
+            rest.extend(named_in(function))
+    return False
+
+
+@cache
+def named_in(function: FunctionType) -> tuple[FunctionType, ...]:
+    """The functions and methods of `tests` whose names are in its code."""
+    found = [function.__globals__.get(name) for name in names_in(function.__code__)]
+    return tuple(other for thing in found for other in callables(thing))
+
+
+def names_in(code: CodeType) -> set[str]:
+    """Its own, and those of the functions and lambdas inside it."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return set(code.co_names).union(*map(names_in, inner))
+
+
+def callables(thing: Any) -> Iterator[FunctionType]:
+    """A function of `tests`, or all that a class of `tests` can do."""
+    if not str(getattr(thing, "__module__", "")).startswith("tests."):
+        return
+    members = vars(thing).values() if isinstance(thing, type) else [thing]
+    for member in members:
+        function = plain(getattr(member, "fget", None) or member)
+        if isinstance(function, FunctionType):
+            yield function
+
+
+def plain(function: Any) -> Any:
+    """Without what decorators and classes have put around it."""
+    while inner := next((found for name in AROUND if (found := getattr(function, name, None))), None):
+        function = inner
+    return function

@@ -1,0 +1,65 @@
+"""How long a test waits before it calls it a failure: for a condition, by one factor for the whole suite.
+
+Deadlines are written for a quiet machine. The factor says how much slower this one is: VITRINA_PATIENCE, or what is
+measured when the suite begins, and once more when a wait is about to fail, since others may have come meanwhile.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+NAME = "VITRINA_PATIENCE"
+STEPS, STEP_SECONDS = 200_000, 0.02  # a loop, and what it takes on the machine that the deadlines are written for
+LEAST, MOST = 2.0, 20.0  # the suite itself keeps every core busy
+Seen = TypeVar("Seen")
+
+
+class Unclear(Exception):
+    """One line that says what to do."""
+
+
+def measure() -> float:
+    """How many times slower than a quiet machine this is now: by a loop, and by who waits for its cores."""
+    began = time.perf_counter()
+    sum(range(STEPS))
+    sum(number * number for number in range(STEPS))
+    looped = (time.perf_counter() - began) / STEP_SECONDS
+    crowd = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return min(MOST, max(LEAST, looped, crowd))
+
+
+def factor() -> float:
+    """As chosen, or as measured by the first who asks, for that process and all that it starts."""
+    chosen = os.environ.get(NAME) or os.environ.setdefault(NAME, f"{measure():.1f}")
+    try:
+        return float(chosen)
+    except ValueError:
+        raise Unclear(f"{NAME} is a number, such as 5, and not {chosen!r}") from None
+
+
+def patient(seconds: float) -> float:
+    """So long on this machine: for a timeout that somebody else keeps, such as a process that should end."""
+    return seconds * factor()
+
+
+def wait(
+    look: Callable[[], Seen], is_it: Callable[[Seen], object] = bool, seconds: float = 10, pause: float = 0.02
+) -> Seen:
+    """Look until it is so, and give what was seen; fails when the time is up."""
+    began = time.monotonic()
+    while not is_it(seen := look()):
+        waited = time.monotonic() - began
+        if waited > patient(seconds):
+            assert waited < seconds * measure(), f"waited {waited:.0f} s, and it is still {seen!r}"
+        time.sleep(pause)
+    return seen
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 10) -> None:
+    """Until it is true; fails when the time is up."""
+    wait(condition, bool, seconds)
+
+
+# Of a lease that is to run out soon, and yet not because the machine is busy.
+SHORT_LEASE = max(1.0, factor() / LEAST)

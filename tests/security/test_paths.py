@@ -1,0 +1,150 @@
+"""Whoever may create in a schema of the search_path runs nothing as one of ours, on any way to the server."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.contract import test_access
+from tests.contract.server import Api
+from tests.pooling import pooled, pooling
+from tests.security.decoys import SOURCES, plant
+from tests.security.test_forgery import fill, ids, settled
+from tests.support import SERVER, Lab
+from vitrina.bootstrap import Warehouse, set_up
+from vitrina.domain.errors import ConfigError
+from vitrina.meta.db import connect
+from vitrina.sql.tree import FIELD, FUNCTIONS, OPERATORS
+
+__all__ = ["settled"]
+RECORD = re.compile(r"^(?=\d{4}-\d\d-\d\d )", re.MULTILINE)  # of the server's log
+FILMS = "SELECT id, title, rating, type::varchar AS type, created FROM content.film_work"
+
+
+@contextmanager
+def with_decoys(template: str, *schemas: str) -> Iterator[Lab]:
+    """A database where somebody has put a decoy for every call of ours into these schemas."""
+    with Lab.open(template) as lab:
+        role = f"mallory_{lab.db.info.dbname}"
+        lab.sql("SET search_path = pg_catalog, pg_temp")  # of the test's own session
+        lab.sql(f"CREATE ROLE {role} LOGIN")
+        try:
+            for schema in schemas:
+                lab.sql(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+                assert plant(lab, f'"{schema}"', role) > 1000
+            yield lab
+        finally:
+            lab.sql(f"DROP OWNED BY {role} CASCADE; DROP ROLE {role}")
+
+
+@pytest.fixture(scope="module")
+def planted() -> Iterator[Lab]:
+    """A warehouse with decoys in `public` and in "$user" of ours."""
+    with with_decoys("vitrina_template", "public", "vitrina_runner", "vitrina_reader") as lab:
+        yield lab
+
+
+MODES: dict[str, dict[str, Any]] = {
+    "full": {},
+    "by text": {"key": ["type", "id"], "batch_size": 7},
+    "atomic": {"publish": "atomic"},
+    "incremental": {"mode": "incremental", "incremental_key": "created", "incremental_id_key": "id"},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_run_calls_nothing_that_others_put_in_its_way(planted: Lab, mode: str) -> None:
+    name = mode.replace(" ", "_")
+    config = {"name": mode, "target_table": f"analytics.{name}", "source_query": FILMS, "key": ["id"]} | MODES[mode]
+    pipeline = planted.add(**config)
+    assert planted.run(pipeline)["error"] is None
+    planted.db.execute("UPDATE content.film_work SET title = title OPERATOR(pg_catalog.||) '!'::text")
+    assert planted.run(pipeline)["error"] is None
+    assert planted.answer("reconcile", pipeline)["error"] is None
+
+
+def test_migrations_and_roles_call_nothing_that_others_put_in_their_way() -> None:
+    superuser = str(conninfo_to_dict(os.environ[SERVER]).get("user", "postgres"))
+    with with_decoys("template1", "public", superuser) as lab:
+        report = set_up(Warehouse(lab.conninfo, lab.conninfo, None), lab.connections.settings)
+        assert report.separated
+        assert lab.value("SELECT count(*) FROM etl.etl_schema_history") > 0
+
+
+def test_a_session_behind_a_pooler_is_pinned_by_its_role_or_refused(lab: Lab) -> None:
+    with pooling(lab.conninfo) as port:
+        for way in (lab.connections.warehouse, lab.connections.reader):
+            with connect(pooled(port, way), "pooled") as conn:
+                assert conn.execute("SHOW search_path").fetchone() == {"search_path": "pg_catalog, pg_temp"}
+        with pytest.raises(ConfigError, match="passes no search_path on"):
+            connect(pooled(port, lab.conninfo), "pooled")
+
+
+def test_there_is_one_way_to_open_a_session() -> None:
+    opening = [path.name for path in SOURCES.rglob("*.py") if "psycopg.connect(" in path.read_text()]
+    assert opening == []
+
+
+@pytest.mark.parametrize("schema", ["etl", "etl_stage", "etl_shadow", "etl_log"])
+def test_functions_of_ours_find_names_in_the_catalogue(lab: Lab, schema: str) -> None:
+    loose = """
+        SELECT p.proname FROM pg_catalog.pg_proc p WHERE p.pronamespace = %s::regnamespace
+        AND NOT coalesce(p.proconfig, '{}') @> ARRAY['search_path=pg_catalog, pg_temp']
+    """
+    # That one runs the user's SELECT, whose names are found where VITRINA_SEARCH_PATH says; its own have their schema.
+    assert {name for (name,) in lab.sql(loose, schema)} <= {"read_as_reader"}
+
+
+# ── every call of every statement, as the server resolves it ─────────────────────────────────────────────────────
+
+
+def test_every_call_of_every_statement_of_ours_is_of_the_catalogue_or_of_etl(settled: Api) -> None:
+    lab, log = settled.lab, Path(str(conninfo_to_dict(os.environ[SERVER])["host"])).parent / "log"
+    database, start = lab.db.info.dbname, log.stat().st_size
+    for setting, value in (("debug_print_rewritten", "on"), ("debug_pretty_print", "off"), ("log_min_messages", "log")):
+        lab.sql(f"ALTER DATABASE {database} SET {setting} = {value}")
+    settled.app.state.plane.pool.check()
+    work(settled)
+    trees = [record for record in told(log, start, database) if "DETAIL:  (" in record]
+    used = {kind: {oid for tree in trees for oid in oids(tree, kind)} for kind in (FUNCTIONS, OPERATORS)}
+    assert len(trees) > 300
+    assert len(used[FUNCTIONS]) > 40
+    assert len(used[OPERATORS]) > 20
+    strange = """
+        SELECT p.oid::regprocedure::text FROM pg_catalog.pg_proc p
+        WHERE p.oid = ANY (%s) AND p.pronamespace::regnamespace::text NOT IN ('pg_catalog', 'etl')
+        UNION ALL
+        SELECT o.oid::regoperator::text FROM pg_catalog.pg_operator o
+        WHERE o.oid = ANY (%s) AND o.oprnamespace::regnamespace::text <> 'pg_catalog'
+    """
+    assert lab.sql(strange, list(used[FUNCTIONS]), list(used[OPERATORS])) == []
+
+
+def work(api: Api) -> None:
+    """Every mode, a comparison, and every page."""
+    for mode, config in MODES.items():
+        more = {"name": mode, "target_table": f"analytics.{mode.replace(' ', '_')}", "source_query": FILMS}
+        pipeline = api.lab.add(**more | {"key": ["id"]} | config)
+        assert api.lab.run(pipeline)["error"] is None
+        assert api.lab.reconcile(pipeline)["equal"]
+    for method, path in test_access.ROUTES:
+        if method == "GET" and path not in test_access.FILES:
+            api.clients["admin"].get(fill(path, ids(api)), params={"once": "true", "follow": "false"})
+
+
+def told(log: Path, start: int, database: str) -> list[str]:
+    with log.open("rb") as file:
+        file.seek(start)
+        records = RECORD.split(file.read().decode(errors="replace"))
+    return [record for record in records if f"@{database} vitrina" in record]
+
+
+def oids(tree: str, kind: frozenset[str]) -> Iterator[int]:
+    for name, one, many in FIELD.findall(tree):
+        if name in kind:
+            yield from map(int, many.split() if many else [one])
