@@ -844,3 +844,21 @@ SELECT nullif(s.parent_id, 3) AS k, count(*) AS n FROM content.studio s GROUP BY
 -- key: id, moved
 SELECT s.id, s.parent_id IS DISTINCT FROM t.threshold AS moved, t.id AS setting
 FROM content.studio s LEFT JOIN ugc.settings t ON t.id = s.id
+
+-- name: rows that tie in one window, told apart by another
+-- key: film_id
+SELECT t.film_id, count(*) AS n FROM (
+    SELECT r.film_id, row_number() OVER (PARTITION BY r.film_id) AS place, max(r.rating) OVER (PARTITION BY r.user_id) AS best
+    FROM ugc.ratings r) t WHERE t.place = t.best GROUP BY t.film_id
+
+-- name: sums of neighbours in a window without an order
+-- key: film_id
+SELECT t.film_id, count(*) AS n FROM (
+    SELECT r.film_id, sum(r.rating) OVER (PARTITION BY r.film_id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS two
+    FROM ugc.ratings r) t WHERE t.two > 10 GROUP BY t.film_id
+
+-- name: the same sums of rows that tie in what they read too
+-- key: film_id
+SELECT t.film_id, count(*) AS n FROM (
+    SELECT r.film_id, sum(r.rating) OVER (PARTITION BY r.film_id ORDER BY r.rating ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS two
+    FROM ugc.ratings r) t WHERE t.two > 10 GROUP BY t.film_id

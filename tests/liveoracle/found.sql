@@ -132,3 +132,15 @@ SELECT c.x AS k1 FROM o.c AS c GROUP BY c.x HAVING (array_agg(c.id ORDER BY c.x)
 -- key: k1, k2
 SELECT t.x::text AS k1, t.y::text AS k2
 FROM (SELECT DISTINCT t2.id AS id, t1.id AS x, t2.y AS y FROM o.c AS t1 JOIN o.c AS t2 ON t1.id = t2.y) AS t
+
+-- name: the first value of a window without an order is joined by
+-- key: k1
+-- tied: yes
+SELECT a.id AS k1, t.x AS v
+FROM (SELECT b.x, first_value(b.y) OVER (PARTITION BY b.x) AS n FROM o.b AS b) AS t JOIN o.a AS a ON t.n = a.y
+
+-- name: the value before it, filtered
+-- key: k1
+-- tied: yes
+SELECT t.x AS k1, t.p AS v
+FROM (SELECT b.x, lag(b.y) OVER (PARTITION BY b.x) AS p FROM o.b AS b) AS t WHERE t.p <> 2

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from vitrina.sql.live.blocks import Block, Model
 from vitrina.sql.live.catalog import Catalog
 from vitrina.sql.live.nodes import Node, nodes_in
-from vitrina.sql.live.order import is_ordered, open_outputs
+from vitrina.sql.live.order import Column, is_ordered, is_told, named_by, open_outputs, told_columns
 
 SUBQUERY, JOIN, CTE, GROUP = 1, 2, 6, 9  # rtekind
 EXISTS = 0  # subLinkType
@@ -48,19 +48,56 @@ def decided_by_chance(tree: Node, models: Sequence[Model], catalog: Catalog, key
     return bool(reader.query(tree, ()) & set(key)) or reader.decisive
 
 
-def tied_windows(block: Block, catalog: Catalog) -> set[int]:
-    """The windows of a block in which the place of rows that tie can be seen, by their references."""
-    found: set[int] = set()
-    for window in block.node.items("windowClause"):
-        order = [*window.items("partitionClause"), *window.items("orderClause")]
-        if open_outputs(block, order, catalog) - set(_windowed(block.node)):
-            found.add(window.number("winref"))
-    return found
+def is_left_open(function: Node, block: Block, catalog: Catalog) -> bool:
+    """Whether rows that tie in a window's order decide what a window function gives.
+
+    So it is where it tells them apart, and either they look different beside it or it reads what differs in them.
+    """
+    window = _window_of(function, block)
+    told = told_columns(block, _order_of(window), catalog)
+    if told is None or not _tells_ties_apart(function, window, catalog):
+        return False
+    return not _reads_told(function, block, told) or bool(_shown_apart(block, window, catalog))
 
 
-def _windowed(query: Node) -> Iterator[int]:
-    """The outputs that are made by window functions alone: they are the same for rows that look the same."""
-    return (e.number("resno") for e in query.items("targetList") if e["expr"].kind == "WINDOWFUNC")
+def _shown_apart(block: Block, window: Node, catalog: Catalog) -> set[int]:
+    """The outputs in which rows that tie in a window may differ, whatever place each of them got there."""
+    told = told_columns(block, _order_of(window), catalog) or set()
+    alike = {
+        entry.number("resno")
+        for entry in block.node.items("targetList")
+        if entry["expr"].kind == "WINDOWFUNC" and _goes_by_place(entry["expr"], block, window, told, catalog)
+    }
+    return open_outputs(block, _order_of(window), catalog) - alike
+
+
+def _goes_by_place(function: Node, block: Block, window: Node, told: set[Column], catalog: Catalog) -> bool:
+    """Whether a window function depends on a row's place in this window, or on nothing that may differ in ties."""
+    own = _window_of(function, block)
+    if own.number("winref") == window.number("winref"):
+        return True
+    placed = all(is_told(block, expr, told) for expr in named_by(block, _order_of(own)))
+    return placed and _reads_told(function, block, told) and not _tells_ties_apart(function, own, catalog)
+
+
+def _reads_told(function: Node, block: Block, told: set[Column]) -> bool:
+    read = [*function.items("args"), *([function["aggfilter"]] if function["aggfilter"] is not None else [])]
+    return all(is_told(block, expr, told) for expr in read)
+
+
+def _window_of(function: Node, block: Block) -> Node:
+    windows: dict[int, Node] = {window.number("winref"): window for window in block.node.items("windowClause")}
+    return windows[function.number("winref")]
+
+
+def _order_of(window: Node) -> list[Node]:
+    return [*window.items("partitionClause"), *window.items("orderClause")]
+
+
+def _tells_ties_apart(function: Node, window: Node, catalog: Catalog) -> bool:
+    """Whether a window function can give different values to rows that tie."""
+    name = catalog.functions[function.number("winfnoid")].name
+    return name in RANKED or name in ORDERED or bool(window.number("frameOptions") & ROWS)
 
 
 @dataclass
@@ -162,8 +199,7 @@ class _Reader:
             return block is None or not is_ordered(block, node, self.catalog)
         if node.kind != "WINDOWFUNC" or block is None:
             return False
-        tied = tied_windows(block, self.catalog)
-        return node.number("winref") in tied and tells_ties_apart(node, block, self.catalog)
+        return is_left_open(node, block, self.catalog)
 
 
 def _subquery(entry: Node, around: Scopes) -> Node | None:
@@ -180,10 +216,7 @@ def _numbered(block: Block, column: int, catalog: Catalog) -> set[int] | None:
     (expr,) = [e["expr"] for e in block.node.items("targetList") if e.number("resno") == column]
     if expr.kind != "WINDOWFUNC" or catalog.functions[expr.number("winfnoid")].name != "row_number":
         return None
-    windows = {w.number("winref"): w for w in block.node.items("windowClause")}
-    window = windows[expr.number("winref")]
-    order = [*window.items("partitionClause"), *window.items("orderClause")]
-    return open_outputs(block, order, catalog) - set(_windowed(block.node))
+    return _shown_apart(block, _window_of(expr, block), catalog)
 
 
 def _demands(quals: Node | None) -> Iterator[Node]:
@@ -195,14 +228,6 @@ def _demands(quals: Node | None) -> Iterator[Node]:
             yield from _demands(arg)
     else:
         yield quals
-
-
-def tells_ties_apart(node: Node, block: Block, catalog: Catalog) -> bool:
-    """Whether a window function can give different values to rows that tie."""
-    name = catalog.functions[node.number("winfnoid")].name
-    windows = {w.number("winref"): w for w in block.node.items("windowClause")}
-    counts_rows = windows[node.number("winref")].number("frameOptions") & ROWS
-    return name in RANKED or name in ORDERED or bool(counts_rows)
 
 
 def _deciding(node: Node) -> set[int]:

@@ -23,18 +23,36 @@ def sorted_by(block: Block, clauses: Sequence[Node]) -> list[Expr]:
 
 def open_outputs(block: Block, clauses: Sequence[Node], catalog: Catalog) -> set[int]:
     """The outputs in which rows that tie in an order may differ; none when there are no such rows."""
-    order = sorted_by(block, clauses)
-    if is_unique(block, order):
+    told = told_columns(block, clauses, catalog)
+    if told is None:
         return set()
+    return {
+        entry.number("resno")
+        for entry in block.node.items("targetList")
+        if not entry.flag("resjunk")
+        and not is_told(block, entry["expr"], told)
+        and not _is_among(entry, clauses, catalog)
+    }
+
+
+def told_columns(block: Block, clauses: Sequence[Node], catalog: Catalog) -> set[Column] | None:
+    """The columns of FROM that are the same in rows that tie in an order; None when no rows tie."""
+    if is_unique(block, sorted_by(block, clauses)):
+        return None
+    exprs = named_by(block, clauses)
+    return {column for expr in exprs if (column := _told_by(block.node, expr, catalog))}
+
+
+def is_told(block: Block, expr: Node, told: set[Column]) -> bool:
+    """Whether an expression is computed from such columns alone."""
+    used = columns_of(block.node, expr)
+    return used is not None and used <= told
+
+
+def named_by(block: Block, clauses: Sequence[Node]) -> list[Node]:
+    """The expressions that some sort clauses of a block stand for."""
     by_ref = {entry.number("ressortgroupref"): entry["expr"] for entry in block.node.items("targetList")}
-    exprs = [by_ref[clause.number("tleSortGroupRef")] for clause in clauses]
-    told = {column for expr in exprs if (column := _told_by(block.node, expr, catalog))}
-    found: set[int] = set()
-    for entry in block.node.items("targetList"):
-        used = columns_of(block.node, entry["expr"])
-        if not entry.flag("resjunk") and (used is None or not used <= told) and not _is_among(entry, clauses, catalog):
-            found.add(entry.number("resno"))
-    return found
+    return [by_ref[clause.number("tleSortGroupRef")] for clause in clauses]
 
 
 def columns_of(query: Node, node: Node) -> set[Column] | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from vitrina.sql.live.blocks import Block, Model
 from vitrina.sql.live.catalog import Catalog
-from vitrina.sql.live.chance import ORDERED, tells_ties_apart, tied_windows
+from vitrina.sql.live.chance import ORDERED, is_left_open
 from vitrina.sql.live.nodes import Node, walk
 from vitrina.sql.live.order import open_outputs
 from vitrina.sql.rules import Finding
@@ -37,8 +37,7 @@ def _aggregates(tree: Node, catalog: Catalog) -> Iterator[Finding]:
 
 def _ties(block: Block, catalog: Catalog) -> Iterator[Finding]:
     remedy = "end the ORDER BY with a unique column"
-    tied = tied_windows(block, catalog)
-    if any(node.number("winref") in tied and tells_ties_apart(node, block, catalog) for node in _windows(block.node)):
+    if any(is_left_open(function, block, catalog) for function in _windows(block.node)):
         yield Finding("warning", "window", "rows that tie in a window's ORDER BY may change places", remedy)
     open_now = open_outputs(block, block.node.items("sortClause"), catalog)
     if block.distinct_on and open_now:
