@@ -144,3 +144,15 @@ FROM (SELECT b.x, first_value(b.y) OVER (PARTITION BY b.x) AS n FROM o.b AS b) A
 -- tied: yes
 SELECT t.x AS k1, t.p AS v
 FROM (SELECT b.x, lag(b.y) OVER (PARTITION BY b.x) AS p FROM o.b AS b) AS t WHERE t.p <> 2
+
+-- name: rows that tie decide inside of IN
+-- key: k1
+-- tied: yes
+SELECT a.id AS k1, a.x AS v FROM o.a AS a
+WHERE 3 IN (SELECT t.id FROM (SELECT b.id, b.x FROM o.b AS b ORDER BY b.id DESC LIMIT 1) AS t WHERE t.x = 2)
+
+-- name: rows that tie decide inside of EXISTS
+-- key: k1
+-- tied: yes
+SELECT a.id AS k1, a.x AS v FROM o.a AS a
+WHERE EXISTS (SELECT FROM (SELECT DISTINCT ON (b.id) b.id, b.x FROM o.b AS b ORDER BY b.id) AS t WHERE t.id = 3 AND t.x = 2)

@@ -159,7 +159,8 @@ class _Reader:
         for entry in node.items("targetList"):
             if self._is_open(entry["expr"], scopes):
                 found.add(entry.number("resno"))
-                self.decisive |= entry.number("ressortgroupref") in deciding
+                if entry.number("ressortgroupref") in deciding:
+                    self.decisive = True
         return found
 
     def _chosen(self, node: Node) -> set[int]:
@@ -170,7 +171,8 @@ class _Reader:
         return open_outputs(block, node.items("sortClause"), self.catalog)
 
     def _decides(self, nodes: Iterable[Node], scopes: Scopes) -> None:
-        self.decisive |= any(self._is_open(node, scopes) for node in nodes)
+        if any(self._is_open(node, scopes) for node in nodes):  # not `|=`: a subquery on the way may have decided
+            self.decisive = True
 
     def _is_open(self, node: Node, scopes: Scopes) -> bool:
         """Whether something is computed with what is open; subqueries inside are read on the way."""
