@@ -25,6 +25,14 @@ from vitrina.meta.db import connect
 
 QUERIES = int(os.environ.get("VITRINA_QUERIES", "60"))
 MOST = 6_000  # queries until a rule that is gone must have been missed
+ABOUT = {  # where to look for it: of the others, queries of every theme find a miss sooner
+    "R2 strict on both sides": "outer",
+    "R4 the key without a nullable source": "outer",
+    "R6 no column that a grouping set leaves empty": "sets",
+    "R8 no circles": "outer",
+    "R10 of one type, equal is the same": "number",
+    "R12 whatever is computed is read": "lateral",
+}
 BLOCK = re.compile(
     r"^-- name: ([^\n]+)\n-- key: ([^\n]+)\n(-- tied: yes\n)?(-- rule: [^\n]+\n)?(.*?)(?=^-- name: |\Z)", re.M | re.S
 )
@@ -77,7 +85,7 @@ def test_without_the_rule_the_oracle_finds_a_miss(oracle: Oracle, rule: str) -> 
 def test_without_the_rule_some_generated_query_misses_a_key(oracle: Oracle, rule: str) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         MUTATIONS[rule](monkeypatch)
-        assert next(run(replace(oracle), MOST, seed=0), None) is not None
+        assert next(run(replace(oracle), MOST, seed=0, about=ABOUT.get(rule, "")), None) is not None
 
 
 def test_every_way_to_read_some_keys_gives_what_the_whole_query_gives(oracle: Oracle) -> None:

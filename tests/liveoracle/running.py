@@ -26,10 +26,10 @@ def prepare(conn: Connection, states: int = 40, chains: int = 40) -> Oracle:
     return Oracle(conn, universe)
 
 
-def draw(number: int) -> tuple[Query, random.Random]:
-    """The query of a number, and what is left of its chance."""
+def draw(number: int, about: str = "") -> tuple[Query, random.Random]:
+    """The query of a number, of some theme unless one is named, and what is left of its chance."""
     rng = random.Random(number)
-    theme = rng.choice([*THEMES, "outer", "outer", *[""] * 4])
+    theme = about or rng.choice([*THEMES, "outer", "outer", *[""] * 4])
     depth = THEMES[theme] if theme else rng.choice(DEPTHS)
     author = Author(rng, depth, rng.random() < TIED, theme)
     while len((query := author.query()).select) > LONGEST:
@@ -37,12 +37,12 @@ def draw(number: int) -> tuple[Query, random.Random]:
     return query, rng
 
 
-def run(oracle: Oracle, queries: int, seed: int) -> Iterator[Miss]:
-    """The misses among so many queries."""
+def run(oracle: Oracle, queries: int, seed: int, about: str = "") -> Iterator[Miss]:
+    """The misses among so many queries, of every theme or one."""
     for number in range(seed, seed + queries):
         if (number - seed) % 1000 == 999:
             print(oracle.tally, file=sys.stderr, flush=True)
-        query, rng = draw(number)
+        query, rng = draw(number, about)
         state = rng.randrange(len(oracle.universe.states))
         if miss := oracle.check(query, state):
             yield replace(miss, seed=number)
