@@ -14,12 +14,13 @@ from psycopg.conninfo import make_conninfo
 
 from tests.capturing import Captured, capturing, logged
 from tests.support import BLOCKED, Lab, wait_for
-from vitrina.adapters.captures import log, writer
+from vitrina.adapters.captures import barrier, log, writer
 from vitrina.adapters.captures.changes import Change, Chunk
 from vitrina.adapters.captures.writer import LogWriter
 from vitrina.domain.errors import ConfigError, LeaseLost, RetryableError
 from vitrina.meta.db import connect
 from vitrina.meta.repos.captures import Capture, CaptureRepo, Origin
+from vitrina.meta.repos.waits import in_words
 
 TABLES = ("content.a", "content.b")
 AT = "2026-01-01T00:00:00+00:00"
@@ -335,19 +336,38 @@ def test_a_source_that_is_not_captured_is_said_plainly(lab: Lab) -> None:
 
 
 def test_the_barrier_waits_for_every_open_writer_and_names_it(lab: Lab) -> None:
-    seen: list[str] = []
     with psycopg.connect(lab.conninfo, application_name="slow writer") as slow, connect(lab.conninfo, "t") as conn:
         slow.execute("INSERT INTO content.genre (id, name) VALUES (gen_random_uuid(), 'x')")
-        with pytest.raises(RetryableError, match=r"still open: session .*slow writer"):
-            log.barrier(conn, seconds=0.1)
+        drawn = barrier.draw(conn)
+        holder = barrier.holder_of(conn, drawn)
+        assert holder
+        assert (holder["application_name"], holder["state"]) == ("slow writer", "idle in transaction")
+        assert f"session {slow.info.backend_pid} of postgres (slow writer), idle in transaction" in in_words(holder)
+        slow.rollback()
+        assert barrier.holder_of(conn, drawn) is None
 
-        def check(holder: str) -> None:
-            seen.append(holder)
-            slow.rollback()
 
-        log.barrier(conn, check, 20)
-    assert "slow writer" in seen[0]
-    assert "idle in transaction" in seen[0]
+def test_the_barrier_names_a_prepared_transaction(lab: Lab) -> None:
+    with psycopg.connect(lab.conninfo) as writer, connect(lab.conninfo, "t") as conn:
+        gid = f"left {writer.info.backend_pid}"
+        writer.execute("INSERT INTO content.genre (id, name) VALUES (gen_random_uuid(), 'x')")
+        writer.execute(f"PREPARE TRANSACTION '{gid}'".encode())
+        drawn = barrier.draw(conn)
+        holder = barrier.holder_of(conn, drawn)
+        assert f"prepared transaction {gid} of postgres" in in_words(holder or {})
+        conn.execute(f"ROLLBACK PREPARED '{gid}'".encode())
+        assert barrier.holder_of(conn, drawn) is None
+
+
+def test_of_whom_the_role_may_see_little_that_is_said(lab: Lab) -> None:
+    blind = make_conninfo(lab.conninfo, user="vitrina_runner")
+    with psycopg.connect(lab.conninfo) as writer, connect(blind, "t") as conn:
+        writer.execute("INSERT INTO content.genre (id, name) VALUES (gen_random_uuid(), 'x')")
+        holder = barrier.holder_of(conn, barrier.draw(conn))
+    assert holder
+    said = f"session {writer.info.backend_pid} of postgres (), of which this role may see no more"
+    assert in_words(holder) == said
+    assert "may not see" in in_words({})
 
 
 @pytest.mark.parametrize("role", ["postgres", "vitrina_reader"])
@@ -355,7 +375,7 @@ def test_the_barrier_does_not_wait_for_writers_of_another_database(lab: Lab, rol
     ours = make_conninfo(lab.conninfo, user=role)
     with psycopg.connect(lab.other_database()) as writer, connect(ours, "t") as conn:
         writer.execute("INSERT INTO content.genre (id, name) VALUES (gen_random_uuid(), 'x')")
-        log.barrier(conn, seconds=5)
+        assert barrier.holder_of(conn, barrier.draw(conn)) is None
 
 
 # ── going live ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -378,13 +398,10 @@ def test_a_table_captured_while_a_writer_is_open_loses_nothing_behind_the_barrie
             adding.join()
         with connect(captured.lab.conninfo, "t") as conn:
             tip = log.tip(conn, "warehouse")
-            waiting = Thread(target=log.barrier, args=(conn,))
-            waiting.start()
-            if kind == "wal":
-                waiting.join(0.2)
-                assert waiting.is_alive()
+            drawn = barrier.draw(conn)
+            assert (barrier.holder_of(conn, drawn) is not None) == (kind == "wal")
             open_writer.commit()
-            waiting.join()
+            assert barrier.holder_of(conn, drawn) is None
             read_after: list[Any] = conn.execute("SELECT id FROM content.keyed").fetchall()
         captured.catch_up()
         logged = [c for c in captured.changes("content.keyed") if c["id"] > tip.last_id]

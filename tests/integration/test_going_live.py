@@ -12,7 +12,7 @@ from tests.integration.test_live import AGGREGATE, CARD
 from tests.living import TABLES, Living, living
 from tests.patience import patient
 from tests.support import BLOCKED, Lab, wait_for
-from vitrina.adapters.captures import log
+from vitrina.adapters.captures import barrier, log
 from vitrina.adapters.captures.installation import remove
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.repos.pipelines import PipelineRepo
@@ -88,7 +88,7 @@ def test_a_transaction_open_before_its_table_was_captured_is_waited_for(lab: Lab
 def test_without_waiting_it_would_be_lost(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = [table for table in TABLES if table != "ugc.ratings"]
     lab.sql("ALTER TABLE ugc.ratings REPLICA IDENTITY FULL")
-    monkeypatch.setattr(log, "barrier", lambda *_: None)
+    monkeypatch.setattr(barrier, "holder_of", lambda *_: None)
     with living(lab, "wal", tables) as live, open_rating(lab) as writer:
         pipeline = added_under_a_writer(live, writer)
         with running(lab, pipeline):

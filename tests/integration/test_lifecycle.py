@@ -68,6 +68,7 @@ LEAVES: dict[str, Callable[[LeaseRepo, Claim], None]] = {
     "pause": lambda repo, claim: repo.pause(claim),
     "fail": lambda repo, claim: repo.fail(claim, "an error"),
     "hand_back": lambda repo, claim: repo.hand_back(claim, "a reason"),
+    "wait": lambda repo, claim: repo.wait(claim, "a reason"),
 }
 
 

@@ -28,7 +28,7 @@ HELD = (Status.RUNNING, Status.PAUSE_REQUESTED)
 NAMES = st.sampled_from(["one", "two"])
 PEOPLE = ["run", "pause", "set_enabled", "edit", "delete"]
 TIME = ["fall_due", "expire"]
-HOLDERS = ["commit", "renew", "succeed", "fail", "stop", "hand_back"]
+HOLDERS = ["commit", "renew", "succeed", "fail", "stop", "hand_back", "wait"]
 STEPS = [*PEOPLE, "run", "run", "pause", *TIME, "expire", "claim", "claim", "work", "work", *HOLDERS]
 WAYS: dict[Status, list[str]] = {  # from IDLE to each status
     Status.RUNNING: ["run", "claim"],
@@ -236,11 +236,13 @@ class Lifecycle(RuleBasedStateMachine):
 
     def _leave(self, what: str, hand: Hand, held: Modelled | None) -> None:
         how = "pause" if what == "stop" else what
-        reason = ["a reason"] if how in ("fail", "hand_back") else []
+        reason = ["a reason"] if how in ("fail", "hand_back", "wait") else []
         assert self._keeps(getattr(hand.leases, how), hand.claim, *reason) == (held is not None)
         if held:
             assert self._move(held, how)
             held.run, held.crashes = None, 0
+            if how == "wait":  # and whoever it waited for is done
+                self.lab.sql("UPDATE etl.etl_pipelines SET due_at = clock_timestamp() WHERE due_at > clock_timestamp()")
 
     # ── what always holds ────────────────────────────────────────────────────────────────────────────────────
 

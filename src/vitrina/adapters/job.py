@@ -44,6 +44,11 @@ Step: TypeAlias = Callable[[Connection], StepResult]
 """Runs inside one transaction, which the ledger fences and commits."""
 
 
+class Awaiting(Exception):
+    """Raised between two steps: nothing can be done before somebody outside is. The run gives its slot back; it is due
+    again once that one is done."""
+
+
 class Mode(Protocol):
     """A way of finding keys, as the steps that find and converge them."""
 

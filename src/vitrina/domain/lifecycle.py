@@ -55,6 +55,7 @@ TRANSITIONS: dict[str, dict[Status, Status]] = {
     "pause": {Status.PAUSE_REQUESTED: Status.PAUSED, Status.RUNNING: Status.RUN_REQUESTED},  # called off: goes on
     "fail": {Status.RUNNING: Status.FAILED, Status.PAUSE_REQUESTED: Status.FAILED},
     "hand_back": {Status.RUNNING: Status.RUN_REQUESTED, Status.PAUSE_REQUESTED: Status.PAUSED},
+    "wait": {Status.RUNNING: Status.RUN_REQUESTED, Status.PAUSE_REQUESTED: Status.PAUSED},  # for somebody outside
     # the holder is gone and nobody takes over: too many crashes, disabled, or a pause was asked for
     "bury": {
         Status.RUNNING: Status.FAILED,

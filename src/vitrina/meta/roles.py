@@ -32,6 +32,7 @@ RUN_TIME = [
     "etl_dependencies",
     "etl_dependency_looks",
     "etl_mart_audits",
+    "etl_waits",
 ]
 SETTLED = [
     "etl_pipelines",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from vitrina.adapters.connections import Connections
-from vitrina.adapters.job import Job, Mode
+from vitrina.adapters.job import Awaiting, Job, Mode
 from vitrina.adapters.meaning import Meaning
 from vitrina.adapters.planning import check_plan, make_job, resolve_key, vet_plan
 from vitrina.adapters.readers.postgres import PostgresReader
@@ -49,6 +49,10 @@ class PipelineExecutor:
         except RunnerStopping:
             log.say("info", "handed back: this runner is stopping")
             self.leases.hand_back(claim, "the runner is stopping; another goes on")
+            return RunStatus.PAUSED
+        except Awaiting as wait:
+            log.say("info", "gives its slot back until that has ended", holder=str(wait))
+            self.leases.wait(claim, f"waits for a transaction that was open: {wait}")
             return RunStatus.PAUSED
         reach("before end")
         self.leases.succeed(claim, is_burst=is_burst)

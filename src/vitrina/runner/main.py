@@ -29,6 +29,7 @@ from vitrina.runner.identity import Identity
 from vitrina.runner.manager import PipelineManager, work_off
 from vitrina.runner.probing import Prober
 from vitrina.runner.requests import LANES, RequestDesk
+from vitrina.runner.waiting import WaitingDesk
 from vitrina.tracing import tracing
 
 log = structlog.get_logger()
@@ -49,6 +50,7 @@ class Runner:
         self.settings = settings
         self.heartbeat = Heartbeat(self.connections, self.identity, settings.lease_seconds, settings.slots)
         self.metrics_port: int | None = None  # once it works, where it tells what it does
+        self._waiting = WaitingDesk(self.connections, self.stopping)
         self._bell = Bell(settings.slots)
         self._lanes = [Bell(1) for _ in LANES]
 
@@ -80,6 +82,7 @@ class Runner:
                 with self.connections.open_warehouse("manager") as conn:
                     self._manager(conn).tick()
                     DependencyDesk(self.connections, self.stopping).look(conn)
+                    self._waiting.look(conn)
                 if only is None:
                     self.answer()
                 done = work_off(dispatcher, self.stopping, only)
@@ -138,6 +141,8 @@ class Runner:
             log.info("runner ready", **ready)
             while not self.stopping.is_set():
                 manager.tick()
+                if manager.has_waits():
+                    self._waiting.wake.set()
                 for bell in (self._bell, *self._lanes):
                     bell.ring()
                 self._wait_for_wake(listener, manager)
@@ -165,6 +170,7 @@ class Runner:
             Thread(target=AlertDesk(self.connections, self.stopping).main_loop, name="alerts"),
             Thread(target=self._housekeeper().main_loop, name="housekeeping", daemon=True),
             Thread(target=DependencyDesk(self.connections, self.stopping).main_loop, name="dependencies", daemon=True),
+            Thread(target=self._waiting.main_loop, name="waits", daemon=True),
         ]
 
     def _slot(self, wake: Event) -> None:

@@ -13,6 +13,7 @@ from vitrina.meta.db import Connection, fetch_all, queries, translated
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.requests import RequestRepo
 from vitrina.meta.repos.retention import Ages, RetentionRepo
+from vitrina.meta.repos.waits import WaitRepo
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.schedules import plan_due
 
@@ -38,6 +39,10 @@ class PipelineManager:
     def wake_live(self) -> bool:
         """Whether some live pipeline has become due."""
         return PipelineRepo(self.conn).wake_live() > 0
+
+    def has_waits(self) -> bool:
+        """Whether some pipeline waits for somebody outside."""
+        return WaitRepo(self.conn).any()
 
     def tidy(self) -> None:
         """Forget what is too old, and drop scratch tables that nobody holds."""

@@ -1,7 +1,7 @@
 """The change log, for those who follow it.
 
 A follower keeps `{"source", "generation", "id"}` in its checkpoint. Another generation, or an id below `log_start - 1`,
-means that changes may be missing: take `tip`, wait at the `barrier`, compare in full, and go on from that tip.
+means that changes may be missing: wait at the barrier (`barrier.py`), take `tip`, compare in full, go on from there.
 
 A change has old_image and new_image, JSON objects of the columns' text form (NULL as null; json and jsonb embedded);
 `jsonb_populate_recordset(NULL::content.genre, images)` gives the rows back. All columns means all that the capture
@@ -17,7 +17,7 @@ R   the relation was rewritten, altered, re-created or dropped; partitions came 
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,7 +33,6 @@ from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translate
 from vitrina.meta.repos.captures import Capture
 
 SQL = queries("captures")
-SOURCE = queries("capture_source")
 CHANNEL = "vitrina_changes"
 WINDOW = 100_000
 COMMA = sql.SQL(", ")
@@ -157,28 +156,6 @@ def uncovered(conn_source: Connection, capture: Capture, tables: Sequence[str]) 
 def covers(conn_source: Connection, capture: Capture, tables: Sequence[str]) -> bool:
     """Whether the changes of all these tables are captured right now."""
     return not uncovered(conn_source, capture, tables)
-
-
-def barrier(
-    conn_source: Connection, check: Callable[[str], None] = lambda _: None, seconds: float = 3600, pause: float = 0.05
-) -> None:
-    """Wait until every transaction that is open at the source's database now has ended: one that wrote before its table
-    was captured may commit after a comparison's snapshot, and would be in neither. `check` is told who is waited for,
-    and may raise. Needs a session in autocommit."""
-    row = fetch_one(conn_source, SOURCE["barrier"])
-    assert row is not None
-    deadline, nobody = time.monotonic() + seconds, 0
-    while True:
-        state: Any = fetch_one(conn_source, SOURCE["behind_barrier"], {"barrier": row["xid"]})
-        nobody = nobody + 1 if state["sees_all"] and not state["holder"] else 0
-        if state["passed"] or nobody > 1:
-            return
-        holder = state["holder"] or "a transaction that this role may not see, maybe of another database"
-        if not nobody:
-            check(holder)
-        if time.monotonic() > deadline:
-            raise RetryableError(f"transactions older than the capture are still open: {holder}", "end them")
-        time.sleep(pause)
 
 
 def _cut(

@@ -6,7 +6,7 @@ what the change did to the mart.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from vitrina.adapters.captures import log
 from vitrina.adapters.connections import Connections
 from vitrina.adapters.finders.audit import Audit
+from vitrina.adapters.finders.entrance import Entrance
 from vitrina.adapters.finders.feed import Feed, Slice
 from vitrina.adapters.finders.full import FullMode
 from vitrina.adapters.finders.impact import Impact
@@ -26,14 +27,13 @@ from vitrina.adapters.job import Job, Mode, Step, StepResult
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.run import NOTHING
 from vitrina.failpoints import reach
-from vitrina.meta.db import Connection, connect
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.waits import WaitRepo
 
 SLICE = 10_000  # changes that are mapped to keys at once
 LAST_SLOT_SECONDS = 2.0  # how long a follower waits for more, at most, if its runner has no other slot free
 BURST_SECONDS = 600.0  # and how long it stays when there is always more
 PATIENCE_SECONDS = 1.0  # or when others wait for a slot
-MEND_SECONDS = 5.0  # for a capture to put right what is gone, once whoever held it has lost it
-COLUMNS_SECONDS = 30.0  # for a capture to see which columns are needed: it looks every second
 
 
 Keys: TypeAlias = tuple[list[str | None], int]
@@ -51,7 +51,6 @@ class LiveMode(Mode):
         self.compared = False
         self.audit: Audit | None = None
         self.spent = 0.0
-        self._awaited = ""
         self.started = self.began = time.monotonic()
 
     @property
@@ -127,53 +126,27 @@ class LiveMode(Mode):
         """The tables are captured; then whoever wrote before they were has ended; then the log is noted, and all is
         compared."""
         self._require_same_columns(why)
-        self._check_capture()
+        entrance = Entrance(self.job, self.connections, self.feed, self.impact.tables)
+        entrance.check_capture()
         yield partial(self._say, "waiting for transactions that were open", {"why": why})
-        self._wait_for_columns()
-        log.barrier(self.job.reader.conn, self._wait_for)
+        entrance.wait_for_columns(self.impact.columns)
+        if entrance.is_barred():
+            yield partial(self._note_wait, entrance)
+            entrance.wait()
         self._move(self.feed.tip(), why)
         yield partial(self._begin_comparison, why)
         yield from self._compare()
         yield partial(self._say, "live", {"tables": list(self.impact.tables)})
 
+    def _note_wait(self, entrance: Entrance, conn: Connection) -> StepResult:
+        """Whoever goes on with it waits for the same transactions, and for none that is newer."""
+        entrance.note(conn)
+        return self._say("waits for a transaction that was open", {"holder": entrance.said}, conn)
+
     def _begin_comparison(self, why: str, conn: Connection) -> StepResult:
+        WaitRepo(conn).forget(self.job.pipeline_id)
         self.dependence.keep(conn, self.position)
         return self._say("comparing in full", {"why": why}, conn)
-
-    def _wait_for(self, holder: str) -> None:
-        """Whoever is waited for is named, once."""
-        self.job.check()
-        if holder != self._awaited:
-            self._awaited = holder
-            self.job.tell("waits for a transaction that was open", holder=holder)
-
-    def _check_capture(self) -> None:
-        """What was installed and is gone, the capture puts right by itself, once it has noticed: that is waited for."""
-        uncovered: dict[str, str] = {}
-
-        def is_settled() -> bool:
-            nonlocal uncovered
-            capture = self.feed.capture()
-            uncovered = log.uncovered(conn, capture, self.impact.tables)
-            return not uncovered or not uncovered.keys() <= set(capture.tables)
-
-        with connect(self.connections.resolve_capture(self.job.plan.source), "going live") as conn:
-            self._wait_until(is_settled, self.connections.settings.lease_seconds + MEND_SECONDS)
-        if uncovered:
-            said = "; ".join(f"{table}: {reason}" for table, reason in uncovered.items())
-            remedy = f"vitrina capture install --source {self.job.plan.source} --tables {','.join(uncovered)}"
-            raise ConfigError(f"not captured: {said}", remedy)
-
-    def _wait_for_columns(self) -> None:
-        """Until the capture has seen what this mart needs of changed rows; a row without it would mean to compare."""
-        self._wait_until(lambda: self.feed.tip().keeps(self.impact.columns), COLUMNS_SECONDS)
-
-    def _wait_until(self, is_so: Callable[[], bool], seconds: float) -> None:
-        """Until it is so or the time is up; a pause or the end of the runner cuts it short."""
-        deadline = time.monotonic() + seconds
-        while not is_so() and time.monotonic() < deadline:
-            self.job.check()
-            time.sleep(0.05)
 
     def _compare(self) -> Iterator[Step]:
         """One comparison, as mode full; the log is followed from where it stood before."""

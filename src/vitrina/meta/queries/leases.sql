@@ -135,6 +135,11 @@ WITH dead AS (
 )
 SELECT moved.status FROM moved JOIN fenced ON fenced.pipeline_id = moved.id
 
+-- name: postpone
+-- One that waits is due once nobody is in its way; or after a while, should nobody notice. Zero rows: it is paused.
+UPDATE etl.etl_pipelines SET due_at = clock_timestamp() + make_interval(secs => %(postponed)s)
+WHERE id = %(pipeline_id)s AND status = 'RUN_REQUESTED'
+
 -- name: renew
 -- The heartbeat. A lease that is not in the answer is lost. One that somebody keeps locked is passed over, so that the
 -- others are still renewed; it is ours until it expires.

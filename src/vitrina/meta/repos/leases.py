@@ -14,6 +14,7 @@ from vitrina.domain.lifecycle import TRANSITIONS, RunStatus, Status
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, stall_limit, translated
 from vitrina.meta.repos.marks import PIPELINE, Mark
+from vitrina.meta.repos.waits import POSTPONED_SECONDS
 
 SQL = queries("leases")
 RUNS = queries("runs")
@@ -149,6 +150,12 @@ class LeaseRepo:
     def hand_back(self, claim: Claim, reason: str) -> None:
         """Stopped between batches because this runner ends; another goes on."""
         self._leave("hand_back", claim, RunStatus.PAUSED, reason)
+
+    def wait(self, claim: Claim, reason: str) -> None:
+        """Stopped between batches until somebody outside is done; no slot is held meanwhile, and nothing has failed."""
+        with self._transaction():
+            self._leave("wait", claim, RunStatus.PAUSED, reason)
+            self.conn.execute(SQL["postpone"], {"pipeline_id": claim.pipeline_id, "postponed": POSTPONED_SECONDS})
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
