@@ -14,6 +14,8 @@ def _split(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+SIZE = r"[0-9]+(kB|MB|GB|TB)"
+Size = Annotated[str, Field(pattern=f"^{SIZE}$")]
 Names = Annotated[list[str], NoDecode, BeforeValidator(_split)]
 
 
@@ -75,7 +77,9 @@ class Settings(BaseSettings):
     horizon_margin_seconds: float = Field(default=1.0, ge=0)
     statement_timeout_seconds: float = Field(default=3600, gt=0)
     lock_timeout_seconds: float = Field(default=10, gt=0)
-    find_work_mem: str = "128MB"
+    find_work_mem: Size = "128MB"
+    write_work_mem: Size | None = None  # None: as the server has it
+    temp_file_limit: str = Field(default="20GB", pattern=rf"^(-1|{SIZE})$")  # of a process of the server; -1: none
     es_senders: int = Field(default=2, ge=1, le=16)  # connections that send documents at once
     es_grace_seconds: float = Field(default=600, ge=0)  # how long an index is kept after another took its place
     event_days: float = Field(default=14, gt=0)

@@ -28,10 +28,11 @@ def own_server(api: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
 def test_all_is_well(own_server: Api) -> None:
     found = levels()
     assert set(found.values()) == {"ok"}
+    files = {"temporary files, reader", "temporary files, runner"}
     machine = {"Python", "home", "disk", "transforms"}
     database = {"Postgres", "wal_level", "meta-store", "roles", "reader"}
     schemas = {"source schema content", "source schema ugc", "mart schema analytics"}
-    assert set(found) == machine | database | schemas | {"Elasticsearch", "API", "token", "runners"}
+    assert set(found) == machine | database | schemas | files | {"Elasticsearch", "API", "token", "runners"}
     assert f"1 alive, version {__version__}" in vitrina("doctor").out
 
 

@@ -142,6 +142,20 @@ def test_pause_from_each_status(api: Api, status: str, code: int, then: str, cha
     assert api.get("/pipelines/films/status")["status"] == then
 
 
+def test_a_pause_may_be_wanted_at_once_also_when_it_was_asked_for_before(api: Api) -> None:
+    api.create()
+    api.set_status("RUNNING")
+    options = "SELECT run_options FROM etl.etl_pipelines"
+    assert api.post("/pipelines/films/pause", role="operator").json()["changed"] is True
+    assert api.lab.value(options) == {}
+    for changed in (True, False):
+        answer = api.post("/pipelines/films/pause", {"now": True}, role="operator").json()
+        assert (answer["status"], answer["changed"]) == ("PAUSE_REQUESTED", changed)
+    assert api.lab.value(options) == {"now": True}
+    assert [(action, details) for _, action, details in api.audit()][1:] == [("pause", {}), ("pause", {"now": True})]
+    assert api.post("/pipelines/films/pause", {"soon": True}).status_code == 422
+
+
 @pytest.mark.parametrize(
     ("status", "then", "changed"),
     [

@@ -17,7 +17,7 @@ from tests.support import BLOCKED, Lab, wait_for
 from vitrina.adapters.captures import barrier, log, writer
 from vitrina.adapters.captures.changes import Change, Chunk
 from vitrina.adapters.captures.writer import LogWriter
-from vitrina.domain.errors import ConfigError, LeaseLost, RetryableError
+from vitrina.domain.errors import ConfigError, LeaseLost
 from vitrina.meta.db import connect
 from vitrina.meta.repos.captures import Capture, CaptureRepo, Origin
 from vitrina.meta.repos.waits import in_words

@@ -1,6 +1,6 @@
 """Where a runner's connections come from: the warehouse as the runner, a source as the reader."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from vitrina.adapters.neighbours import Neighbours
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.domain.errors import ConfigError, DatabaseLost
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.meta.db import SEARCH_PATH, Connection, connect, stall_limit
+from vitrina.meta.db import SEARCH_PATH, TEMP_FILES, Connection, connect, stall_limit
 from vitrina.settings import Settings
 
 
@@ -25,14 +25,15 @@ class Connections:
     settings: Settings
     captures: Mapping[str, str] = field(default_factory=dict)
     neighbours: Neighbours = field(default_factory=Neighbours, compare=False)  # how they answer this process
+    opened: Callable[[Connection], None] = lambda _: None  # told of each session
 
     def open_warehouse(self, name: str) -> Connection:
         """A session of the runner's role."""
-        return connect(self.warehouse, name)
+        return self._told(connect(self.warehouse, name))
 
     def open_listener(self) -> Connection:
         """A session for LISTEN, past any pooler."""
-        return connect(self.listen, "listen")
+        return self._told(connect(self.listen, "listen"))
 
     @contextmanager
     def resolve_reader(self, source: str) -> Iterator[PostgresReader]:
@@ -40,7 +41,7 @@ class Connections:
         local = source == WAREHOUSE
         conninfo = self.reader if local else self._source(source)
         with self.neighbours.asking(source):
-            opened = connect(conninfo, "reader")
+            opened = self._told(connect(conninfo, "reader"))
         with opened as conn:
             try:
                 yield PostgresReader(conn, self.reading, local)
@@ -53,6 +54,10 @@ class Connections:
         """How whoever captures a source's changes signs in: past any pooler."""
         default = self.listen if source == WAREHOUSE else self._source(source)
         return self.captures.get(source, default)
+
+    def _told(self, conn: Connection) -> Connection:
+        self.opened(conn)
+        return conn
 
     def _source(self, name: str) -> str:
         if name not in self.sources:
@@ -79,7 +84,8 @@ class Connections:
     @property
     def writing(self) -> dict[str, str]:
         """Settings of fenced transactions; the SELECT within them finds its names by `etl.read_as_reader`."""
-        return self._common | {"vitrina.search_path": self._path}
+        memory = {"work_mem": self.settings.write_work_mem} if self.settings.write_work_mem else {}
+        return self._common | memory | {"vitrina.search_path": self._path}
 
     @property
     def fence_timeout(self) -> str:
@@ -103,4 +109,5 @@ class Connections:
             # A batch is many small index scans; at the default of 4 they become bitmap scans, 3 to 8 times slower.
             "random_page_cost": "1.1",
             "jit": "off",
+            TEMP_FILES: self.settings.temp_file_limit,
         }

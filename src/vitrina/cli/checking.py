@@ -1,4 +1,4 @@
-"""A line of the doctor's, and those about captures: what feeds live marts, and what may harm the source."""
+"""A line of the doctor's, and those about captures, about who waits for whom, and about what a query may use up."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,8 +10,11 @@ from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import Connection, connect, fetch_one, queries
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.meta.repos.pipelines import FAR_BEHIND
+from vitrina.meta.repos.waits import WaitRepo, in_words, remedy_of
 
 SOURCE = queries("capture_source")
+SESSIONS = queries("limits")
+NO_LIMIT = "-1"
 MUCH_WAL = 1_000_000_000  # bytes that a source keeps for a slot
 
 
@@ -34,6 +37,27 @@ def captures(meta: Connection, connections: Connections) -> Checks:
         found = [*_standing(meta, capture), *_source(capture, connections)]
         said = f"by {capture.kind}, {len(capture.tables)} tables, read by {capture.runner}"
         yield from found or [Check("ok", f"capture {capture.source}", said)]
+
+
+def temporary_files(conn: Connection, about: str, limit: str) -> Check:
+    """Whether what a query may fill of the server's disk is bounded, by us or by what the role has of its own."""
+    row = fetch_one(conn, SESSIONS["temporary_files"], {"limit": limit})
+    assert row is not None
+    about = f"temporary files, {about}"
+    if limit == NO_LIMIT:
+        return Check("ok", about, f"not bounded, as VITRINA_TEMP_FILE_LIMIT={NO_LIMIT} says")
+    if row["may"] or row["bounded"]:
+        return Check("ok", about, f"at most {limit if row['may'] and not row['bounded'] else row['own']} a process")
+    said = f"not bounded by VITRINA_TEMP_FILE_LIMIT: {row['role']} may not set it, and has {row['own']} of its own"
+    remedy = f"as a superuser there: GRANT SET ON PARAMETER temp_file_limit TO {row['role']} (vitrina roles does),"
+    return Check("warn", about, said, f"{remedy} or ALTER ROLE {row['role']} SET temp_file_limit = '{limit}'")
+
+
+def waits(meta: Connection) -> Checks:
+    """Who keeps pipelines from going live."""
+    for row in WaitRepo(meta).shown():
+        said = f"waits since {row['since']:%Y-%m-%d %H:%M:%S} UTC to go live, at source {row['source']}, for "
+        yield Check("warn", f"pipeline {row['name']}", said + in_words(row["holder"]), remedy_of(row["holder"]))
 
 
 def _standing(meta: Connection, capture: Capture) -> Checks:

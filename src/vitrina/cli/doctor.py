@@ -15,7 +15,7 @@ from vitrina import __version__, bootstrap
 from vitrina.adapters.connections import Connections
 from vitrina.adapters.elastic.client import Elastic
 from vitrina.adapters.transformers import load_transforms
-from vitrina.cli.checking import Check, Checks, captures
+from vitrina.cli.checking import Check, Checks, captures, temporary_files, waits
 from vitrina.cli.output import STYLES, Format, Output, say_beside, say_json
 from vitrina.cli.processes import Background
 from vitrina.client import Client, ClientError, Runner, find_token, find_url, is_alive
@@ -145,10 +145,11 @@ def _database(warehouse: bootstrap.Warehouse, settings: Settings) -> Checks:
         yield _meta_store(schema)
         separated = _roles_exist(owner)
         yield from captures(owner, bootstrap.connections(warehouse, settings))
+        yield from waits(owner)
     yield from _roles(warehouse, settings, separated)
     yield from _as_roles(bootstrap.connections(warehouse, settings), settings)
     for name, url in settings.sources.items():
-        yield from _source(name, url.get_secret_value())
+        yield from _source(name, url.get_secret_value(), settings)
 
 
 def _meta_store(schema: compatibility.Schema) -> Check:
@@ -213,6 +214,7 @@ def _reader(conn: Connection, settings: Settings) -> Checks:
     else:
         remedy = "GRANT pg_read_all_stats TO the reader's role (vitrina roles does)"
         yield Check("fail", "reader", "cannot see other sessions: incremental pipelines will refuse to run", remedy)
+    yield temporary_files(conn, "reader", settings.temp_file_limit)
     for schema in settings.allowed_source_schemas:
         yield _source_schema(conn, schema)
 
@@ -238,6 +240,7 @@ def _source_schema(conn: Connection, schema: str) -> Check:
 
 
 def _runner(conn: Connection, settings: Settings) -> Checks:
+    yield temporary_files(conn, "runner", settings.temp_file_limit)
     for schema in settings.mart_schemas:
         row = conn.execute(
             "SELECT has_schema_privilege(oid, 'USAGE') AND has_schema_privilege(oid, 'CREATE') AS may"
@@ -252,10 +255,11 @@ def _runner(conn: Connection, settings: Settings) -> Checks:
             yield Check("ok", f"mart schema {schema}", "the runner may write")
 
 
-def _source(name: str, url: str) -> Checks:
+def _source(name: str, url: str, settings: Settings) -> Checks:
     try:
-        connect(url, "doctor").close()
-        yield Check("ok", f"source {name}", "answers")
+        with connect(url, "doctor") as conn:
+            yield Check("ok", f"source {name}", "answers")
+            yield temporary_files(conn, f"source {name}", settings.temp_file_limit)
     except VitrinaError as error:
         yield Check("fail", f"source {name}", error.message, error.remedy or f"correct VITRINA_SOURCES__{name.upper()}")
 

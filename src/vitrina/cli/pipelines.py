@@ -68,7 +68,7 @@ def status(which: Which, output: Output = Format.text) -> None:
     run = row["last_run"]
     fields = {"pipeline": row["name"], "status": _status(row), "version": row["version"], "next": when(row["due_at"])}
     fields["wrong"] = ", ".join(f"{item['kind']}, since {when(item['since'])}" for item in row["incidents"])
-    live = live_fields(row["live"])
+    live = live_fields(row["live"]) | _waits(row["waits"])
     say_fields({name: value or None for name, value in fields.items()} | live | (_run_fields(run) if run else {}))
 
 
@@ -219,6 +219,12 @@ def _run_fields(run: dict[str, Any]) -> dict[str, Any]:
         "rows": ", ".join(f"{run[f'rows_{name}']:,} {name}" for name in COUNTS),
         "error": run["error"],
     }
+
+
+def _waits(waits: dict[str, Any] | None) -> dict[str, Any]:
+    if not waits:
+        return {}
+    return {"waits for": f"{waits['said']} (waits since {when(waits['since'])})", "remedy": waits["remedy"]}
 
 
 def _horizon(horizon: dict[str, Any] | None) -> dict[str, Any]:

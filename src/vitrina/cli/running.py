@@ -58,12 +58,13 @@ def repair(
 def pause(
     which: Which,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Until it rests; exit 1 if it does not.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Cancel what is under way; do not wait for its batch.")] = False,
     timeout: Timeout = None,
     output: Output = Format.text,
 ) -> None:
     """Ask for a pause: after the current batch, or at once if it is not running."""
     with open_client() as client:
-        requested = client.pause(which)
+        requested = client.pause(which, now=now)
         if not wait:
             _say_requested(requested, output)
             return

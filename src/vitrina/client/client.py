@@ -186,9 +186,9 @@ class Client:
         options = {"allow_deletes": allow_deletes}
         return read(Requested, self.post(pipeline_path(which, "repair"), options, key=key or uuid4().hex))
 
-    def pause(self, which: str) -> Requested:
-        """Ask for a pause: after the current batch, or at once if it is not running."""
-        return read(Requested, self.post(pipeline_path(which, "pause"), again=True))
+    def pause(self, which: str, *, now: bool = False) -> Requested:
+        """Ask for a pause: after the batch under way, or at once if there is none. `now`: cancel what is under way."""
+        return read(Requested, self.post(pipeline_path(which, "pause"), {"now": True} if now else None, again=True))
 
     def outcome(self, requested: Requested) -> Outcome:
         """What has become of a request to run, without waiting. RunDropped: nothing will."""

@@ -103,6 +103,7 @@ class Status(Record):
     last_run: Run | None
     live: Live | None
     incidents: list[Json]  # what is wrong now, and was told by an alert: kind, since
+    waits: Json | None  # whom it waits for before it can go live: since, holder, said, remedy
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,12 @@ PINNED = {
 }
 
 
+TEMP_FILES = "temp_file_limit"
+BOUNDED = """CASE WHEN pg_catalog.has_parameter_privilege('temp_file_limit', 'SET')
+                   AND pg_catalog.pg_size_bytes(pg_catalog.current_setting('temp_file_limit'))
+                       NOT BETWEEN 0 AND pg_catalog.pg_size_bytes({1}) THEN {0} END"""
+
+
 class Session(psycopg.Connection[DictRow]):
     """A session whose names mean what the server's own catalogue says, from its first statement on."""
 
@@ -123,6 +129,13 @@ def stall_limit(lease_seconds: float) -> str:
     return f"{int(lease_seconds * 800)}ms"
 
 
+def _setting(name: str, value: str) -> sql.Composable:
+    """For this transaction. How much of the disk a session may fill is up to superusers and whom they let: where this
+    role may not say it, the server's or the role's own limit holds, and one that is lower holds anyway."""
+    said = sql.SQL("pg_catalog.set_config({}, {}, true)").format(sql.Literal(name), sql.Literal(value))
+    return sql.SQL(BOUNDED).format(said, sql.Literal(value)) if name == TEMP_FILES else said
+
+
 @contextmanager
 def transaction(
     conn: Connection, local: Mapping[str, str], *, read_only: bool = False, keep: bool = True
@@ -131,9 +144,8 @@ def transaction(
     with translated(), conn.transaction(force_rollback=not keep):
         if read_only:
             conn.execute("SET TRANSACTION READ ONLY")
-        settings = {**PINNED, **local}
-        columns = sql.SQL(", ").join([sql.SQL("pg_catalog.set_config(%s, %s, true)")] * len(settings))
-        conn.execute(sql.SQL("SELECT ") + columns, [part for pair in settings.items() for part in pair])
+        columns = [_setting(*pair) for pair in {**PINNED, **local}.items()]
+        conn.execute(sql.SQL("SELECT {}").format(sql.SQL(", ").join(columns)))
         yield conn
 
 
@@ -191,6 +203,7 @@ LOST = (
     errors.CannotConnectNow,
     errors.IdleInTransactionSessionTimeout,
 )
+MORE_FILES = "sort or join less at once, or allow more by VITRINA_TEMP_FILE_LIMIT (or by what the role has of its own)"
 # Deadlocks, timeouts, cancellations, want of memory or disk; and a row that appeared meanwhile.
 CURABLE = (psycopg.OperationalError, errors.UniqueViolation)
 
@@ -198,6 +211,8 @@ CURABLE = (psycopg.OperationalError, errors.UniqueViolation)
 def translate(error: psycopg.Error) -> VitrinaError:
     """Which of our errors a driver error is."""
     message = _message(error)
+    if isinstance(error, errors.ConfigurationLimitExceeded) and TEMP_FILES in message:
+        return ConfigError(message, MORE_FILES)
     if isinstance(error, LOST) or (error.sqlstate is None and isinstance(error, psycopg.OperationalError)):
         return DatabaseLost(message)
     if isinstance(error, CURABLE):

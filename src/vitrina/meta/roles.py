@@ -88,7 +88,9 @@ def _create(conn: Connection) -> None:
     if not sees:
         conn.execute("GRANT pg_read_all_stats TO vitrina_reader")
     _pin_paths(conn)
-    _keep_trees_out_of_the_log(conn)
+    _grant_setting(conn, "log_min_messages", READER)  # the SQL guard has the server print trees; they are not logged
+    for role in (READER, RUNNER):
+        _grant_setting(conn, "temp_file_limit", role)  # what a query may fill of the server's disk
 
 
 def _pin_paths(conn: Connection) -> None:
@@ -101,14 +103,12 @@ def _pin_paths(conn: Connection) -> None:
             conn.execute(sql.SQL(text).format(sql.Identifier(row["rolname"])))
 
 
-def _keep_trees_out_of_the_log(conn: Connection) -> None:
-    """The SQL guard has the server print how it reads a query; only superusers may grant that it is not logged."""
-    silent = conn.execute(
-        "SELECT 1 WHERE has_parameter_privilege('vitrina_reader', 'log_min_messages', 'SET')"
-    ).fetchone()
-    if not silent:
+def _grant_setting(conn: Connection, name: str, role: str) -> None:
+    """Only superusers may; the doctor says where it could not be."""
+    if not conn.execute("SELECT 1 WHERE has_parameter_privilege(%s, %s, 'SET')", [role, name]).fetchone():
+        text = sql.SQL("GRANT SET ON PARAMETER {} TO {}").format(sql.Identifier(name), sql.Identifier(role))
         with suppress(errors.InsufficientPrivilege, *RACES), conn.transaction():
-            conn.execute("GRANT SET ON PARAMETER log_min_messages TO vitrina_reader")
+            conn.execute(text)
 
 
 def _grant_meta(conn: Connection) -> None:

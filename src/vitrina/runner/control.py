@@ -1,10 +1,14 @@
-"""What may interrupt a run between batches: a pause, the end of this runner, the loss of the lease."""
+"""What may interrupt a run between batches: a pause, the end of this runner, the loss of the lease.
+
+A pause may be asked for at once: then the statements that the run has under way are cancelled.
+"""
 
 from dataclasses import dataclass, field
 from threading import Event
 
 from vitrina.domain.errors import LeaseLost
 from vitrina.domain.lifecycle import Status
+from vitrina.runner.cutting import Cut
 
 
 class Interrupted(Exception):
@@ -26,7 +30,13 @@ class RunControl:
     stopping: Event
     status: Status = Status.RUNNING
     lost: Event = field(default_factory=Event)
+    cut: Cut = field(default_factory=Cut)
     has_recovered: bool = False  # this attempt got past what ended the one before, so that it counts as a first one
+
+    def hurry(self) -> None:
+        """Pause, and not only after the batch."""
+        self.status = Status.PAUSE_REQUESTED
+        self.cut.begin()
 
     def check(self) -> None:
         """Raise if the run should not go on."""

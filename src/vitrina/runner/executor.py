@@ -7,7 +7,7 @@ Everything longer than that lives in the adapters.
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from vitrina.adapters.connections import Connections
@@ -16,6 +16,7 @@ from vitrina.adapters.meaning import Meaning
 from vitrina.adapters.planning import check_plan, make_job, resolve_key, vet_plan
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.registry import resolve_mode
+from vitrina.domain.errors import DatabaseLost, RetryableError
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.failpoints import reach
@@ -24,6 +25,7 @@ from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.runner.control import Interrupted, PauseRequested, RunControl, RunnerStopping
 from vitrina.runner.ledger import Ledger
+from vitrina.runner.limits import name_limit
 from vitrina.runner.runlog import RunLog
 
 
@@ -41,9 +43,9 @@ class PipelineExecutor:
         log.say("info", "started", attempt=claim.attempt, config_version=claim.version)
         reach("claimed")
         try:
-            ledger, is_burst = self._run(claim, control, log)
+            ledger, is_burst = self._cuttable(claim, control, log)
         except PauseRequested:
-            log.say("info", "paused")
+            log.say("info", "paused at once" if control.cut.was_made else "paused")
             self.leases.pause(claim)
             return RunStatus.PAUSED
         except RunnerStopping:
@@ -60,13 +62,26 @@ class PipelineExecutor:
         log.show("info", "succeeded", {f"rows_{name}": value for name, value in vars(ledger.total).items()})
         return RunStatus.SUCCESS
 
+    def _cuttable(self, claim: Claim, control: RunControl, log: RunLog) -> tuple[Ledger, bool]:
+        """The run, whose statements may be cancelled under it: what was not committed is as if it had not begun."""
+        try:
+            return self._run(claim, control, log)
+        except (RetryableError, DatabaseLost) as error:
+            if control.cut.was_made and not control.lost.is_set():
+                raise PauseRequested from error
+            name_limit(error, self.connections.settings)
+            raise
+        finally:
+            control.cut.end()
+
     def _run(self, claim: Claim, control: RunControl, log: RunLog) -> tuple[Ledger, bool]:
         pipeline = Pipeline.parse(claim.config)
         plan = check_plan(pipeline, self.connections.settings)
         control.check()  # what comes next may wait for a server that does not answer
+        connections = replace(self.connections, opened=control.cut.add)
         with ExitStack() as stack:
-            conn = stack.enter_context(self.connections.open_warehouse(f"run {claim.name}"))
-            reader = stack.enter_context(self.connections.resolve_reader(plan.source))
+            conn = stack.enter_context(connections.open_warehouse(f"run {claim.name}"))
+            reader = stack.enter_context(connections.resolve_reader(plan.source))
             meaning = Meaning.take(reader, plan)
             job = self._job(claim, pipeline, plan, reader, control, log)
             columns = {"target": plan.target, "types": {c.name: c.type for c in job.written}}
@@ -74,7 +89,7 @@ class PipelineExecutor:
             # A follower runs for hours beside pipelines that may kill its runner; its position shows what it got past.
             recovers = plan.mode == "live"
             ledger = Ledger(conn, claim, settings, timeout, log, plan.fingerprint, columns, claim.seq, recovers)
-            mode = resolve_mode(job, self.connections, claim.epoch)
+            mode = resolve_mode(job, connections, claim.epoch)
             with closing(mode.steps()) as steps:
                 for step in steps:
                     fenced = ledger.commit(meaning.hold(step))
@@ -88,6 +103,7 @@ class PipelineExecutor:
         try:
             control.check()
         except Interrupted:
+            control.cut.end()
             for step in mode.settle():
                 ledger.commit(step)
             raise

@@ -1,5 +1,6 @@
 """The heartbeat: renews every lease of this process, on a connection and a thread of its own."""
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
@@ -20,6 +21,7 @@ from vitrina.runner.identity import Identity
 
 log = structlog.get_logger()
 SQL = queries("runners")
+HURRY_SECONDS = 1.0  # within which a pause is noticed that is wanted at once
 
 
 @dataclass
@@ -82,11 +84,32 @@ class Heartbeat:
                 if conn:
                     conn.close()
                 conn = None
-            self._ended.wait(self.lease_seconds / 3)
+            conn = self._rest(conn)
         if conn:
             with suppress(psycopg.Error):
                 conn.execute(SQL["gone"], {"id": self.identity.id})
             conn.close()
+
+    def _rest(self, conn: Connection | None) -> Connection | None:
+        """Until the next beat; meanwhile, whoever is in a hurry is heard."""
+        deadline = time.monotonic() + self.lease_seconds / 3
+        while (left := deadline - time.monotonic()) > 0 and not self._ended.wait(min(left, HURRY_SECONDS)):
+            try:
+                if conn and self.runs:
+                    self._hurry(conn)
+            except Exception as error:  # the next beat opens another session
+                log.warning("heartbeat failed", error=str(error))
+                if conn:
+                    conn.close()
+                conn = None
+        return conn
+
+    def _hurry(self, conn: Connection) -> None:
+        with self._lock:
+            watched = dict(self.runs)
+        leases = LeaseRepo(conn, self.identity.id, self.identity.name, self.lease_seconds)
+        for run_id in leases.hurried(watched):
+            watched[run_id].hurry()
 
     def _beat(self, conn: Connection) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""The waiting desk: looks whether those are done whom pipelines wait for that hold no slot meanwhile, and wakes these."""
+"""The waiting desk: pipelines that wait for somebody hold no slot; it looks whether that is over, and wakes them."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field

@@ -1,5 +1,5 @@
-"""The barrier: a transaction that wrote before its table was captured may commit after a comparison's snapshot, and would
-be in neither. So every transaction that is open when a mart begins to go live is waited for, and none that is newer."""
+"""The barrier: a transaction that wrote before its table was captured may commit after a comparison's snapshot, and
+would be in neither. So each that is open when a mart begins to go live is waited for, and none that is newer."""
 
 from typing import Any
 

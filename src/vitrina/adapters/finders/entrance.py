@@ -1,5 +1,5 @@
-"""What must be so before a mart goes live: its tables are captured, with the columns that it needs, and every transaction
-has ended that was open when it began. For the last it holds no slot: it may take hours, and is up to somebody else."""
+"""What must be so before a mart goes live: its tables are captured, with the columns that it needs, and whoever had a
+transaction open when it began has ended it. For that it holds no slot: it may take hours, and is up to others."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

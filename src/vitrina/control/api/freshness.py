@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from vitrina.control.services.freshness import Freshness, State
 from vitrina.domain.lifecycle import Status
+from vitrina.meta.repos.waits import in_words, remedy_of
 
 
 class AuditOut(BaseModel):
@@ -25,6 +26,21 @@ class AuditOut(BaseModel):
     def of(cls, row: Mapping[str, Any]) -> Self:
         """From the meta-store."""
         return cls(**{name: row[name] for name in cls.model_fields})
+
+
+class WaitOut(BaseModel):
+    """Whom a pipeline waits for before it can go live: a transaction that was open when it began to."""
+
+    since: datetime
+    holder: dict[str, Any] = Field(description="As far as the reader's role may see; empty: nothing of it.")
+    said: str = Field(description="The same in words.")
+    remedy: str
+
+    @classmethod
+    def of(cls, row: DictRow) -> Self:
+        """From the meta-store."""
+        holder = row["holder"]
+        return cls(since=row["since"], holder=holder, said=in_words(holder), remedy=remedy_of(holder))
 
 
 class LiveOut(BaseModel):

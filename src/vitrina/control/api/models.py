@@ -8,10 +8,10 @@ from psycopg.rows import DictRow
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from vitrina import __version__
-from vitrina.control.api.freshness import IncidentOut, LiveOut
+from vitrina.control.api.freshness import IncidentOut, LiveOut, WaitOut
 from vitrina.control.findings import Finding
 from vitrina.control.services.freshness import Freshness
-from vitrina.control.services.pipelines import Answer
+from vitrina.control.services.pipelines import Answer, Standing
 from vitrina.domain.lifecycle import RunStatus, Status
 from vitrina.domain.pipeline import Pipeline, Task
 from vitrina.domain.run import RunOptions
@@ -149,6 +149,16 @@ class RunBody(Body):
         return RunOptions(restart=self.restart, allow_deletes=self.allow_deletes, rebuild=self.rebuild)
 
 
+class PauseBody(Body):
+    """How soon."""
+
+    now: bool = Field(
+        default=False, description="Cancel what is under way instead of waiting for the end of its batch."
+    )
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"now": True}]})
+
+
 class Requested(BaseModel):
     """What became of a request to run or pause."""
 
@@ -178,16 +188,17 @@ class StatusOut(BaseModel):
     last_run: "RunOut | None"
     live: LiveOut | None = Field(description="For live: how fresh the mart is.")
     incidents: list[IncidentOut] = Field(description="What is wrong now, and was told by an alert.")
+    waits: WaitOut | None = Field(description="For live: whom it waits for before it can go live, without a slot.")
 
     @classmethod
-    def of(
-        cls, stored: StoredPipeline, last_run: DictRow | None, live: Freshness | None, incidents: list[DictRow]
-    ) -> Self:
+    def of(cls, standing: Standing) -> Self:
         """From the meta-store."""
+        stored, last_run, live, waits = standing.stored, standing.last_run, standing.live, standing.waits
         kept = {name: getattr(stored, name) for name in ("id", "name", "status", "enabled", "version", "due_at")}
         run = RunOut.of(last_run) if last_run else None
-        wrong = [IncidentOut.of(row) for row in incidents]
-        return cls(**kept, last_run=run, live=LiveOut.of(live) if live else None, incidents=wrong)
+        wrong = [IncidentOut.of(row) for row in standing.incidents]
+        fresh, wait = LiveOut.of(live) if live else None, WaitOut.of(waits) if waits else None
+        return cls(**kept, last_run=run, live=fresh, incidents=wrong, waits=wait)
 
 
 class StateOut(BaseModel):

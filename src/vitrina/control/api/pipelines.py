@@ -127,9 +127,13 @@ def run_pipeline(
     responses=problems(404, 409),
 )
 @needs(Role.OPERATOR)
-def pause_pipeline(service: Pipelines, which: Which) -> models.Requested:
-    """After the current batch, or at once if it is not running. A paused pipeline rests until somebody runs it."""
-    return models.Requested.of(service.pause(which))
+def pause_pipeline(service: Pipelines, which: Which, body: models.PauseBody | None = None) -> models.Requested:
+    """After the current batch, or at once if it is not running. A paused pipeline rests until somebody runs it.
+
+    With `now`, statements under way are cancelled, at the source and in the warehouse: the run goes on from its last
+    committed batch. Nothing has failed then.
+    """
+    return models.Requested.of(service.pause(which, now=(body or models.PauseBody()).now))
 
 
 @router.post("/{id}/enable", operation_id="enable_pipeline", summary="Enable a pipeline", responses=problems(404))
@@ -183,8 +187,8 @@ def preview_pipeline(
 @router.get("/{id}/status", operation_id="get_status", summary="Where it stands", responses=problems(404))
 @needs(Role.VIEWER)
 def get_status(service: Pipelines, which: Which) -> models.StatusOut:
-    """Its status, its last run, and for a live pipeline how fresh the mart is."""
-    return models.StatusOut.of(*service.status(which))
+    """Its status, its last run, and for a live pipeline how fresh the mart is and whom it waits for."""
+    return models.StatusOut.of(service.status(which))
 
 
 @router.get("/{id}/state", operation_id="get_state", summary="Its checkpoint", responses=problems(404))

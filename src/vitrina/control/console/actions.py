@@ -32,9 +32,9 @@ def run(show: Show, plane: Plane, caller: Visitor, which: str, form: Form) -> Re
 
 @router.post("/pipelines/{which}/pause")
 @needs(Role.OPERATOR)
-def pause(show: Show, plane: Plane, caller: Visitor, which: str) -> Response:
-    """Ask for a pause."""
-    answer = PipelineService(plane, caller.name).pause(which)
+def pause(show: Show, plane: Plane, caller: Visitor, which: str, form: Form) -> Response:
+    """Ask for a pause, at once if the form says so."""
+    answer = PipelineService(plane, caller.name).pause(which, now="now" in form)
     said = "{name}: pause requested" if answer.changed else "{name} rests already"
     return show.done(show.words(said, name=answer.name))
 

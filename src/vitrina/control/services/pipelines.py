@@ -26,6 +26,7 @@ from vitrina.meta.repos.editing import EditingRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import StateRepo
+from vitrina.meta.repos.waits import WaitRepo
 from vitrina.sql.describe import Column
 
 EDIT_ATTEMPTS = 5
@@ -40,6 +41,17 @@ class Answer:
     status: Status
     changed: bool
     after_run: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a pipeline stands, as of one moment."""
+
+    stored: StoredPipeline
+    last_run: DictRow | None
+    live: Freshness | None  # of a live one: how fresh the mart is
+    incidents: list[DictRow]  # what is wrong
+    waits: DictRow | None  # whom it waits for before it can go live
 
 
 @dataclass(frozen=True)
@@ -62,14 +74,14 @@ class PipelineService:
         with self.plane.session() as conn:
             return _find(conn, which)
 
-    def status(self, which: str) -> tuple[StoredPipeline, DictRow | None, Freshness | None, list[DictRow]]:
-        """Where it stands, its last run, of a live one how fresh the mart is, and what is wrong; as of one moment."""
+    def status(self, which: str) -> Standing:
+        """Where it stands."""
         with self.plane.snapshot() as conn:
             stored = _find(conn, which)
             runs = RunRepo(conn).recent(stored.id, 1)
             live = freshness(conn, [stored.id])
-            incidents = AlertRepo(conn).incidents([stored.id])
-        return stored, runs[0] if runs else None, live.get(stored.id), incidents
+            incidents, waits = AlertRepo(conn).incidents([stored.id]), WaitRepo(conn).shown([stored.id])
+        return Standing(stored, next(iter(runs), None), live.get(stored.id), incidents, next(iter(waits), None))
 
     def freshness(self, pipelines: Sequence[StoredPipeline]) -> dict[UUID, Freshness]:
         """Of those that are live."""
@@ -179,15 +191,15 @@ class PipelineService:
                 raise _reused(key)
             return answer
 
-    def pause(self, which: str) -> Answer:
-        """Ask for a pause."""
+    def pause(self, which: str, *, now: bool = False) -> Answer:
+        """Ask for a pause; `now`: statements under way are cancelled, and what they did is not kept."""
         with self.plane.transaction(self.actor) as conn:
             stored = _locked(conn, which)
             if stored.status == Status.FAILED:
                 raise Conflict(f"pipeline {stored.name!r} has FAILED: there is nothing to pause", "run it again")
-            changed = PipelineRepo(conn).request_pause(stored.id)
+            changed = PipelineRepo(conn).request_pause(stored.id, now=now)
             if changed:
-                self._audit(conn, "pause", stored.id, {})
+                self._audit(conn, "pause", stored.id, {"now": True} if now else {})
             return _answer(conn, stored, changed)
 
     def reload_config(self, which: str) -> int:

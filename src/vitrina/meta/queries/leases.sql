@@ -118,7 +118,7 @@ WITH dead AS (
     FOR UPDATE OF p, l SKIP LOCKED
 ), moved AS (
     UPDATE etl.etl_pipelines p
-    SET status = CASE dead.status WHEN 'PAUSE_REQUESTED' THEN 'PAUSED' ELSE 'FAILED' END
+    SET status = CASE dead.status WHEN 'PAUSE_REQUESTED' THEN 'PAUSED' ELSE 'FAILED' END, run_options = '{}'
     FROM dead WHERE p.id = dead.id
     RETURNING p.id, p.status
 ), released AS (
@@ -155,6 +155,11 @@ WITH mine AS (
     FROM free WHERE l.pipeline_id = free.pipeline_id
 )
 SELECT mine.run_id, p.status FROM mine JOIN etl.etl_pipelines p ON p.id = mine.pipeline_id
+
+-- name: hurried
+-- Of these runs, those whose pipeline is to pause at once.
+SELECT l.run_id FROM etl.etl_leases l JOIN etl.etl_pipelines p ON p.id = l.pipeline_id
+WHERE l.owner = %(owner)s AND l.run_id = ANY (%(run_ids)s) AND p.status = 'PAUSE_REQUESTED' AND p.run_options ? 'now'
 
 -- name: recover
 -- What the last runner died of is behind it: its crashes are forgotten, before the fence.

@@ -39,7 +39,7 @@ LIMIT %(limit)s OFFSET %(offset)s
 SELECT p.id, p.name, p.description, p.status, p.enabled, p.version, p.mode, p.effective_target AS target, p.due_at,
        p.schedule_interval, s.last_processed_value, r.id AS run_id, r.status AS run_status, r.started_at, r.finished_at,
        r.rows_read, r.rows_written, r.rows_deleted, r.rows_unchanged, r.batches, r.error, good.started_at AS fresh_at,
-       silent.waits_for, silent.waits_since
+       silent.waits_for, silent.waits_since, held.since AS held_since, held.holder
 FROM unnest(%(ids)s::uuid[]) WITH ORDINALITY AS chosen (id, number)
 JOIN etl.etl_pipelines p ON p.id = chosen.id
 JOIN etl.etl_state s ON s.pipeline_id = p.id
@@ -52,6 +52,8 @@ LEFT JOIN LATERAL (  -- its source or sink, if that does not answer a living run
     WHERE w.seen_at > now() - interval '2 minutes'
       AND n.key IN (p.source, split_part(coalesce(p.effective_target, ''), ':', 1) || ':')
     GROUP BY n.key ORDER BY 2 LIMIT 1) silent ON true
+LEFT JOIN etl.etl_waits held ON held.pipeline_id = p.id  -- who keeps it from going live
+    AND p.status IN ('RUN_REQUESTED', 'RUNNING') AND p.enabled AND p.mode = 'live'
 ORDER BY chosen.number
 
 -- name: last_runs

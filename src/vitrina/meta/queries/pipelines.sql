@@ -28,15 +28,18 @@ ORDER BY p.name
 -- Zero rows: it does not exist, is disabled, or has been requested or started already.
 UPDATE etl.etl_pipelines
 SET status = CASE status WHEN 'PAUSE_REQUESTED' THEN 'RUNNING' ELSE 'RUN_REQUESTED' END,
-    run_options = CASE status WHEN 'PAUSE_REQUESTED' THEN run_options ELSE %(options)s END
+    run_options = CASE status WHEN 'PAUSE_REQUESTED' THEN '{}' ELSE %(options)s END
 WHERE id = %(id)s AND enabled AND status IN ('IDLE', 'FAILED', 'PAUSED', 'PAUSE_REQUESTED')
 RETURNING status
 
 -- name: request_pause
--- Zero rows: it does not exist, has failed, or rests already.
+-- `now`: what the run has under way is cancelled; one that was asked to pause may be told so too. Zero rows: it does not
+-- exist, has failed, rests already, or was asked the same before.
 UPDATE etl.etl_pipelines
-SET status = CASE status WHEN 'RUNNING' THEN 'PAUSE_REQUESTED' ELSE 'PAUSED' END
-WHERE id = %(id)s AND status IN ('RUNNING', 'IDLE', 'RUN_REQUESTED')
+SET status = CASE WHEN status IN ('RUNNING', 'PAUSE_REQUESTED') THEN 'PAUSE_REQUESTED' ELSE 'PAUSED' END,
+    run_options = CASE WHEN %(now)s AND status IN ('RUNNING', 'PAUSE_REQUESTED') THEN '{"now": true}'::jsonb ELSE '{}' END
+WHERE id = %(id)s AND (status IN ('RUNNING', 'IDLE', 'RUN_REQUESTED')
+                       OR %(now)s AND status = 'PAUSE_REQUESTED' AND NOT run_options ? 'now')
 RETURNING status
 
 -- name: unplanned

@@ -37,7 +37,7 @@ WITH held AS (
     UPDATE etl.etl_pipelines p
     SET status = %(moves)s::jsonb ->> held.old_status,
         run_options = CASE %(moves)s::jsonb ->> held.old_status
-                          WHEN 'RUN_REQUESTED' THEN r.options - 'restart' ELSE p.run_options END
+                          WHEN 'RUN_REQUESTED' THEN r.options - 'restart' ELSE '{}' END
     FROM held JOIN released ON released.pipeline_id = held.id JOIN etl.etl_runs r ON r.id = held.run_id
     WHERE p.id = held.id
     RETURNING p.id, p.status

@@ -103,6 +103,11 @@ class LeaseRepo:
         rows = fetch_all(self.conn, SQL["renew"], self._params(run_ids=list(run_ids)))
         return {row["run_id"]: Status(row["status"]) for row in rows}
 
+    def hurried(self, run_ids: Collection[int]) -> set[int]:
+        """Those of our runs that are to pause at once, in the middle of whatever they do."""
+        rows = fetch_all(self.conn, SQL["hurried"], self._params(run_ids=list(run_ids)))
+        return {row["run_id"] for row in rows}
+
     def begin_attempt(self, claim: Claim, error: str) -> Claim:
         """Close the attempt that failed and open the next, under the same claim."""
         with self._transaction():

@@ -78,9 +78,9 @@ class PipelineRepo:
         params = {"id": pipeline_id, "options": Jsonb(vars(options or RunOptions()))}
         return fetch_one(self.conn, SQL["request_run"], params) is not None
 
-    def request_pause(self, pipeline_id: UUID) -> bool:
-        """Ask for a pause; False if there is nothing to pause."""
-        return fetch_one(self.conn, SQL["request_pause"], {"id": pipeline_id}) is not None
+    def request_pause(self, pipeline_id: UUID, *, now: bool = False) -> bool:
+        """Ask for a pause, after the batch under way or at once; False if there is nothing to pause."""
+        return fetch_one(self.conn, SQL["request_pause"], {"id": pipeline_id, "now": now}) is not None
 
     def unplanned(self) -> list[DictRow]:
         """Scheduled pipelines without a due time, with the database's clock."""

@@ -69,7 +69,9 @@ class WaitRepo:
 def in_words(holder: Mapping[str, Any]) -> str:
     """Whoever has a transaction open, in one line."""
     if "prepared_transaction" in holder:
-        return f"prepared transaction {holder['prepared_transaction']} of {holder['usename']}, since {holder['prepared']}"
+        return (
+            f"prepared transaction {holder['prepared_transaction']} of {holder['usename']}, since {holder['prepared']}"
+        )
     if not holder:
         return UNSEEN
     named = {"state": "{}", "xact_start": "open since {}", "query_start": "its statement since {}"}
