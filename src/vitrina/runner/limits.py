@@ -2,7 +2,7 @@
 
 from psycopg import errors
 
-from vitrina.domain.errors import DatabaseLost, RetryableError
+from vitrina.domain.errors import VitrinaError
 from vitrina.settings import Settings
 
 REMEDIES: dict[type[BaseException], str] = {
@@ -14,7 +14,7 @@ REMEDIES: dict[type[BaseException], str] = {
 }
 
 
-def name_limit(error: RetryableError | DatabaseLost, settings: Settings) -> None:
+def name_limit(error: VitrinaError, settings: Settings) -> None:
     """Give an error the setting that bounds what was exceeded as its remedy, if it is one of these."""
     found = next((text for kind, text in REMEDIES.items() if isinstance(error.__cause__, kind)), None)
     if found is None or error.remedy:

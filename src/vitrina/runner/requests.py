@@ -25,6 +25,7 @@ from vitrina.meta.repos.requests import RequestClaim, RequestRepo
 from vitrina.runner.control import Interrupted, RunControl
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
+from vitrina.runner.limits import name_limit
 
 log = structlog.get_logger()
 Answer = Callable[[Inquiry, dict[str, Any]], dict[str, Any]]
@@ -90,6 +91,7 @@ class RequestDesk:
             self._after_loss(claim, error)
             raise
         except VitrinaError as error:
+            name_limit(error, self.settings)
             self._refuse(claim, str(error))
         except KeyboardInterrupt:
             raise

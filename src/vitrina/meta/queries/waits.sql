@@ -17,7 +17,8 @@ SET barrier = EXCLUDED.barrier, context = EXCLUDED.context, holder = EXCLUDED.ho
 DELETE FROM etl.etl_waits WHERE pipeline_id = %(pipeline_id)s
 
 -- name: any
-SELECT EXISTS (SELECT FROM etl.etl_waits) AS yes
+SELECT EXISTS (SELECT FROM etl.etl_waits w JOIN etl.etl_pipelines p ON p.id = w.pipeline_id
+               WHERE p.status = 'RUN_REQUESTED' AND p.enabled AND p.mode = 'live') AS yes
 
 -- name: turns
 -- Those that nobody has looked at for so long; whoever gets one looks. Zero rows: none, or another has them.

@@ -44,7 +44,7 @@ class WaitRepo:
         self.conn.execute(SQL["forget"], {"pipeline_id": pipeline_id})
 
     def any(self) -> bool:
-        """Whether somebody may wait."""
+        """Whether somebody waits."""
         row = fetch_one(self.conn, SQL["any"])
         return row is not None and bool(row["yes"])
 
