@@ -13,6 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.capturing import Captured, capturing, logged
+from tests.patience import SHORT_LEASE
 from tests.support import BLOCKED, Lab, wait_for
 from vitrina.adapters.captures import barrier, log, writer
 from vitrina.adapters.captures.changes import Change, Chunk
@@ -115,7 +116,7 @@ def test_only_one_claims_and_a_zombie_appends_nothing(store: Lab) -> None:
 
 def test_a_zombie_in_the_middle_of_an_append_is_ended(store: Lab) -> None:
     """Stopped in a COPY it is no idle session, so only its successor can end it."""
-    with claimed(store, seconds=0.5) as (_, zombie):
+    with claimed(store, seconds=SHORT_LEASE) as (_, zombie):
         zombie.append(chunk(1))
         conn, name = zombie._conn, store.value("SELECT name FROM etl.etl_change_segments")
         conn.execute("BEGIN")
@@ -363,10 +364,9 @@ def test_of_whom_the_role_may_see_little_that_is_said(lab: Lab) -> None:
     blind = make_conninfo(lab.conninfo, user="vitrina_runner")
     with psycopg.connect(lab.conninfo) as writer, connect(blind, "t") as conn:
         writer.execute("INSERT INTO content.genre (id, name) VALUES (gen_random_uuid(), 'x')")
-        holder = barrier.holder_of(conn, barrier.draw(conn))
+        holder, pid = barrier.holder_of(conn, barrier.draw(conn)), writer.info.backend_pid
     assert holder
-    said = f"session {writer.info.backend_pid} of postgres (), of which this role may see no more"
-    assert in_words(holder) == said
+    assert in_words(holder) == f"session {pid} of postgres (), of which this role may see no more"
     assert "may not see" in in_words({})
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.elastic import open_search
 from tests.integration.test_live import AGGREGATE
 from tests.living import Living, living
 from tests.support import Lab, wait_for
@@ -121,6 +122,20 @@ def test_once_its_tables_are_captured_anew_the_barrier_is_another(live: Living) 
     PipelineRepo(lab.db).request_pause(pipeline.id)
     live.follow(pipeline)
     live.assert_equal(pipeline)
+
+
+def test_an_index_waits_in_the_same_way(lab: Lab, elastic: str, index_prefix: str) -> None:
+    with living(lab, "wal") as live, open_search(lab, elastic, index_prefix) as search:
+        pipeline = live.add(AGGREGATE, target_table=f"es:{index_prefix}films")
+        with writing(lab) as writer:
+            lab.run(pipeline)
+            assert waits(lab, pipeline)
+            writer.commit()
+            PipelineRepo(lab.db).request_pause(pipeline.id)
+            assert lab.run(pipeline)["status"] == "SUCCESS"
+        live.follow(pipeline)
+        query = f"SELECT count(*) FROM ({pipeline.source_query}) AS q"
+        assert len(search.documents()) == lab.value(query)
 
 
 def test_should_nobody_look_it_is_claimed_again_after_a_while(live: Living) -> None:
