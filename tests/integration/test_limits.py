@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -102,9 +103,12 @@ def test_a_lower_limit_of_the_role_itself_holds(lab: Lab) -> None:
             assert temporary_files(conn, "source other", "20GB").message == "at most 7MB a process"
 
 
-def test_a_statement_that_takes_too_long_names_its_setting(lab: Lab) -> None:
+@pytest.mark.parametrize("source", ["warehouse", "other"])
+def test_a_statement_that_takes_too_long_names_its_setting(lab: Lab, source: str) -> None:
     lab.configure(statement_timeout_seconds=0.3, backoff_seconds=(0,))
-    run = lab.run(lab.add(source_query=ENDLESS, key=["film_id"]))
+    others = {"other": make_conninfo(lab.other_database(), user="vitrina_reader")}
+    lab.connections = replace(lab.connections, sources=others)
+    run = lab.run(lab.add(source_query=ENDLESS, key=["film_id"], source=source))
     assert run["status"] == "FAILED"
     assert "VITRINA_STATEMENT_TIMEOUT_SECONDS (0.3 s)" in run["error"]
 

@@ -1,5 +1,7 @@
 """Limits of what a statement may use up: whoever exceeds one is told by which setting, and what to do."""
 
+from collections.abc import Iterator
+
 from psycopg import errors
 
 from vitrina.domain.errors import VitrinaError
@@ -14,9 +16,19 @@ REMEDIES: dict[type[BaseException], str] = {
 }
 
 
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """What it comes from, over everybody who has passed it on."""
+    seen, cause = {error}, error.__cause__
+    while cause is not None and cause not in seen:
+        yield cause
+        seen.add(cause)
+        cause = cause.__cause__
+
+
 def name_limit(error: VitrinaError, settings: Settings) -> None:
     """Give an error the setting that bounds what was exceeded as its remedy, if it is one of these."""
-    found = next((text for kind, text in REMEDIES.items() if isinstance(error.__cause__, kind)), None)
+    kinds = {type(cause) for cause in _causes(error)}
+    found = next((text for kind, text in REMEDIES.items() if kind in kinds), None)
     if found is None or error.remedy:
         return
     error.remedy = found.format(

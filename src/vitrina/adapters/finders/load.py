@@ -131,7 +131,10 @@ class Load:
         try:
             yield
         except (psycopg.IntegrityError, VitrinaError) as error:
-            raise self._fault(error) from error
+            fault = self._fault(error)
+            if fault is error:
+                raise  # with its own cause, which tells what it was
+            raise fault from error
 
     def _fault(self, error: Exception) -> Exception:
         """What is wrong with a row, if that is what it was."""
