@@ -85,6 +85,9 @@ SCENARIOS: dict[int, str] = {
     67: "a source of a thousand pipelines takes connections and never answers",
     68: "a transform hangs, crashes or eats all memory",
     69: "a stranger holds an advisory lock that is ours",
+    # Clocks and hands.
+    70: "the database's clock jumps by hours",
+    71: "the source of an incremental mart, or its clock, goes back behind the checkpoint",
 }
 
 

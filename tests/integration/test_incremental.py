@@ -275,12 +275,12 @@ def test_a_row_whose_stamp_moves_without_the_mart_showing_it_is_not_rewritten(no
 def test_deletes_are_not_seen_and_reconcile_shows_them_and_a_repair_makes_them(notes: Lab) -> None:
     pipeline = add(notes)
     notes.run(pipeline)
-    notes.sql("DELETE FROM ugc.notes WHERE id = 3")
+    notes.sql("DELETE FROM ugc.notes WHERE id = 2")
     assert counts(notes.run(pipeline)) == (0, 0, 0, 0)
     assert notes.value("SELECT count(*) FROM analytics.mart") == 3
     report = notes.reconcile(pipeline)
     assert (report["equal"], report["missing"], report["extra"]) == (False, 0, 1)
-    assert report["samples"]["extra"] == [{"key": {"id": "3"}}]
+    assert report["samples"]["extra"] == [{"key": {"id": "2"}}]
     assert notes.run(pipeline, repair=True)["rows_deleted"] == 1
     notes.assert_equal(pipeline)
 

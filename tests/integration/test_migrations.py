@@ -74,7 +74,7 @@ RUN_TIME = ("etl_state", "etl_leases", "etl_runs", "etl_run_events", "etl_runner
 SETTLED = ("etl_pipelines", "etl_pipeline_tasks", "etl_config_versions", "etl_schema_history", "alembic_version")
 CAPTURED = ("etl_captures", "etl_change_segments")
 ALERTED = ("etl_incidents", "etl_alerts", "etl_behind", "etl_mart_audits", "etl_waits")
-WATCHED = ("etl_dependencies", "etl_dependency_looks")
+WATCHED = ("etl_dependencies", "etl_dependency_looks", "etl_clock")
 RIGHTS: dict[tuple[str, str], tuple[str, ...]] = {
     **{("vitrina_runner", table): WRITE for table in (*RUN_TIME, *CAPTURED, *ALERTED, *WATCHED)},
     **{("vitrina_runner", table): READ for table in SETTLED},

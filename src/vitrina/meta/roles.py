@@ -33,6 +33,7 @@ RUN_TIME = [
     "etl_dependency_looks",
     "etl_mart_audits",
     "etl_waits",
+    "etl_clock",
 ]
 SETTLED = [
     "etl_pipelines",

@@ -13,6 +13,7 @@ from vitrina.adapters.registry import resolve_tap
 from vitrina.domain.errors import LeaseLost, VitrinaError
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture, CaptureRepo
+from vitrina.runner.clock import ClockWatch
 from vitrina.runner.identity import Identity
 
 log = structlog.get_logger()
@@ -26,6 +27,7 @@ class CaptureDesk:
     identity: Identity
     stopping: Event
     pace: Pace = field(default_factory=Pace)
+    clock: ClockWatch = field(default_factory=ClockWatch)
     threads: dict[str, Thread] = field(default_factory=dict)
 
     def main_loop(self) -> None:
@@ -42,7 +44,10 @@ class CaptureDesk:
     def _watch(self) -> None:
         with self.connections.open_warehouse("captures") as conn:
             while not self.stopping.is_set():
-                for source in CaptureRepo(conn).free():
+                free = CaptureRepo(conn).free()
+                if free and self.clock.look(conn):
+                    free = CaptureRepo(conn).free()  # the clock had jumped
+                for source in free:
                     self._start(source)
                 self.stopping.wait(self.connections.settings.poll_seconds)
 

@@ -81,7 +81,10 @@ class PipelineDispatcher:
         return LeaseRepo(self._conn, self.identity.id, self.identity.name, self.settings.lease_seconds)
 
     def _take_over(self, leases: LeaseRepo, only: UUID | None, avoided: Sequence[str]) -> Claim | None:
-        for dead in leases.expired(only):
+        lost = leases.expired(only)
+        if lost and self.heartbeat.clock.look(leases.conn):
+            lost = leases.expired(only)  # the clock had jumped
+        for dead in lost:
             leases.expel(dead)
             reason = self._why_bury(dead["status"], dead["enabled"], dead["crashes"] + 1)
             if reason:

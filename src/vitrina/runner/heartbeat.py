@@ -13,9 +13,11 @@ from psycopg.types.json import Jsonb
 from vitrina import __version__
 from vitrina.adapters.connections import Connections
 from vitrina.meta.db import Connection, queries
+from vitrina.meta.repos.clock import ClockRepo
 from vitrina.meta.repos.leases import LeaseRepo
 from vitrina.meta.repos.requests import RequestRepo
 from vitrina.metrics import events
+from vitrina.runner.clock import ClockWatch
 from vitrina.runner.control import RunControl
 from vitrina.runner.identity import Identity
 
@@ -32,6 +34,7 @@ class Heartbeat:
     identity: Identity
     lease_seconds: float
     slots: int
+    clock: ClockWatch = field(default_factory=ClockWatch)
     runs: dict[int, RunControl] = field(default_factory=dict)
     requests: dict[tuple[UUID, int], RunControl] = field(default_factory=dict)
 
@@ -114,6 +117,8 @@ class Heartbeat:
     def _beat(self, conn: Connection) -> None:
         with self._lock:
             watched, requests = dict(self.runs), dict(self.requests)
+        self.clock.look(conn)  # before anything is called expired
+        ClockRepo(conn).see()
         leases = LeaseRepo(conn, self.identity.id, self.identity.name, self.lease_seconds)
         conn.execute(
             SQL["seen"],

@@ -21,6 +21,7 @@ from vitrina.metrics import server as metrics
 from vitrina.runner.alerting import AlertDesk
 from vitrina.runner.bell import Bell
 from vitrina.runner.capturing import CaptureDesk
+from vitrina.runner.clock import ClockWatch
 from vitrina.runner.dependencies import DependencyDesk
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.heartbeat import Heartbeat
@@ -48,7 +49,8 @@ class Runner:
     def __post_init__(self) -> None:
         settings = self.connections.settings
         self.settings = settings
-        self.heartbeat = Heartbeat(self.connections, self.identity, settings.lease_seconds, settings.slots)
+        self.clock = ClockWatch()
+        self.heartbeat = Heartbeat(self.connections, self.identity, settings.lease_seconds, settings.slots, self.clock)
         self.metrics_port: int | None = None  # once it works, where it tells what it does
         self._waiting = WaitingDesk(self.connections, self.stopping)
         self._bell = Bell(settings.slots)
@@ -166,7 +168,7 @@ class Runner:
                 Thread(target=self._lane, args=pair, name=f"requests {pair[1][0]}")
                 for pair in zip(self._lanes, LANES, strict=True)
             ),
-            Thread(target=CaptureDesk(self.connections, self.identity, self.stopping).main_loop, name="captures"),
+            Thread(target=self._capture_desk().main_loop, name="captures"),
             Thread(target=AlertDesk(self.connections, self.stopping).main_loop, name="alerts"),
             Thread(target=self._housekeeper().main_loop, name="housekeeping", daemon=True),
             Thread(target=DependencyDesk(self.connections, self.stopping).main_loop, name="dependencies", daemon=True),
@@ -206,13 +208,16 @@ class Runner:
     def _dispatcher(self) -> PipelineDispatcher:
         return PipelineDispatcher(self.connections, self.identity, self.heartbeat, self.stopping)
 
+    def _capture_desk(self) -> CaptureDesk:
+        return CaptureDesk(self.connections, self.identity, self.stopping, clock=self.clock)
+
     def _housekeeper(self) -> Housekeeper:
         return Housekeeper(self.connections, self.identity, self.stopping, self._manager)
 
     def _manager(self, conn: Connection) -> PipelineManager:
         settings = self.settings
         ages = Ages(settings.event_days, settings.run_days, settings.audit_days, settings.version_days)
-        return PipelineManager(conn, ages, settings.max_crashes)
+        return PipelineManager(conn, ages, settings.max_crashes, self.clock)
 
     @contextmanager
     def _probing(self) -> Iterator[None]:

@@ -14,6 +14,7 @@ from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.requests import RequestRepo
 from vitrina.meta.repos.retention import Ages, RetentionRepo
 from vitrina.meta.repos.waits import WaitRepo
+from vitrina.runner.clock import ClockWatch
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.schedules import plan_due
 
@@ -28,9 +29,11 @@ class PipelineManager:
     conn: Connection
     ages: Ages = field(default_factory=Ages)
     max_crashes: int = 3
+    clock: ClockWatch = field(default_factory=ClockWatch)
 
     def tick(self) -> None:
-        """Plan what is scheduled, wake what is live, fail requests that kill runners."""
+        """Plan what is scheduled, wake what is live, fail requests that kill runners; by a clock that has not jumped."""
+        self.clock.look(self.conn)
         for request_id in RequestRepo(self.conn).bury(self.max_crashes):
             log.error("request given up", request=str(request_id))
         plan_due(PipelineRepo(self.conn))

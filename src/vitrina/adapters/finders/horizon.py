@@ -18,13 +18,17 @@ SQL = queries("horizon")
 class Horizon:
     """Up to where rows are final, and who keeps it from moving on."""
 
-    at: datetime | None  # None: a prepared transaction is pending, nothing new is final
+    at: datetime | None  # None: nothing new is final: see take_horizon
     now: datetime
     holder: dict[str, Any] | None
 
 
 def take_horizon(conn: Connection, margin: timedelta) -> Horizon:
-    """The moment before which every transaction has ended, less the margin; in autocommit, outside any transaction."""
+    """The moment before which every transaction has ended, less the margin; in autocommit, outside any transaction.
+
+    There is none while a transaction is prepared, or open since before the clock was set back: what it writes may be
+    stamped with any time.
+    """
     _check_sight(conn)
     row = fetch_one(conn, SQL["oldest"])
     assert row is not None
@@ -38,6 +42,8 @@ def take_horizon(conn: Connection, margin: timedelta) -> Horizon:
     prepared = fetch_one(conn, SQL["prepared"])
     if prepared:
         return Horizon(None, row["now"], prepared)
+    if row["ahead"]:
+        return Horizon(None, row["now"], row["holder"])
     holder = row["holder"] if row["at"] < row["now"] else None
     return Horizon(row["at"] - margin, row["now"], holder)
 

@@ -1,17 +1,22 @@
 """Mode `incremental`: rows after the checkpoint and before the safe horizon, in cursor order, a batch at a time.
 
-An upsert window: it sees what is new or changed in the cursor column, and cannot see deletes.
+An upsert window: it sees what is new or changed in the cursor column, and cannot see deletes. If the source, or a clock,
+has gone back behind the checkpoint, everything is compared once, as in mode `full`, and the cursor begins anew.
 """
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from vitrina.adapters.filling import copy_across
+from vitrina.adapters.finders.continuity import Place
+from vitrina.adapters.finders.full import FullMode
 from vitrina.adapters.finders.horizon import SQL as HORIZON
 from vitrina.adapters.finders.horizon import Horizon, take_horizon
 from vitrina.adapters.finders.work import Work
@@ -21,6 +26,7 @@ from vitrina.adapters.writers.converge import Window, reader_scope
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection, fetch_all
+from vitrina.meta.repos.clock import ClockRepo
 
 EVERYTHING = 2**63 - 1  # as a LIMIT
 
@@ -34,16 +40,24 @@ class IncrementalMode(Mode):
         self.cursor = job.plan.cursor
         self.position: dict[str, Any] = dict(job.position or {})
         self.deleted = 0  # by this run
+        self.read: int | None = None  # by the last batch
 
     def steps(self) -> Generator[Step, None, None]:
-        """Prepare the mart, fix the window, then batch after batch until it is empty."""
+        """Prepare the mart, fix the window, then batch after batch until it is empty; or compare."""
         self._check_cursor()
         yield self._prepare
-        opened = self._find_window()  # between two steps: their transactions would hold the horizon back
-        yield lambda _: opened
-        while self.window is not None:
+        yield from self._open_window(self._why_compare())  # between two steps, which would hold the horizon back
+        while self.window is not None and not self._comparing:
             yield self._batch
+        if why := self._why_ahead():
+            yield from self._open_window(why)
+        if self._comparing:
+            yield from self._compare()
         yield self._clean_up
+
+    @property
+    def _comparing(self) -> str:
+        return str(self.position.get("comparing") or "")
 
     def _check_cursor(self) -> None:
         names = {c.name for c in self.job.columns}
@@ -55,6 +69,7 @@ class IncrementalMode(Mode):
         self.work = Work.prepare(self.job, conn)
         if not self.job.stays_inside:
             self.work.stage.create(conn)
+        self.clock = ClockRepo(conn).look()
         fields: dict[str, Any] = {"target": self.job.plan.target, "ddl": self.work.ddl}
         if "value" in self.position and (self.work.ddl or self.work.is_empty(conn)):
             self.position = {}
@@ -63,7 +78,15 @@ class IncrementalMode(Mode):
 
     # ── the window ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _find_window(self) -> StepResult:
+    def _open_window(self, why: str) -> Iterator[Step]:
+        opened = self._find_window(why)
+        yield lambda _: opened
+
+    def _find_window(self, why: str) -> StepResult:
+        place = Place.take(self.job.reader.conn, self.clock)
+        if why:  # nothing that is known by the old cursor, bound or clock can be trusted
+            self.position = {"comparing": why}
+        self.position["place"] = place.known
         self.work.refuse_nulls([*self.work.mart.key, *self.cursor], "key or cursor")
         bound, inclusive, horizon = self._bound()
         after = (self.position["value"], self.position["id"]) if "value" in self.position else None
@@ -72,6 +95,8 @@ class IncrementalMode(Mode):
         fields: dict[str, Any] = {"after": self.position.get("value"), "up_to": bound}
         if horizon.holder:
             fields["held_by"] = horizon.holder
+        if why:
+            fields["comparing"] = why
         return StepResult("window", position=self.position, fields=fields)
 
     def _bound(self) -> tuple[str | None, bool, Horizon]:
@@ -123,12 +148,49 @@ class IncrementalMode(Mode):
         seen_at = fetch_all(self.job.reader.conn, HORIZON["clock"])[0]["now"]
         return {"bound": rows[0]["bound"] if rows else None, "seen_at": seen_at.isoformat()}
 
+    # ── going back ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _why_compare(self) -> str:
+        """Why rows may have come before the checkpoint; empty when they cannot have."""
+        if self._comparing or "value" not in self.position:
+            return self._comparing
+        place = Place.take(self.job.reader.conn, self.clock)
+        return place.why_behind(self.position.get("place") or {}, is_local=self.job.reader.is_local)
+
+    def _why_ahead(self) -> str:
+        """The same of a run that found nothing: the checkpoint may be ahead of all that the query gives."""
+        if self.read or self._comparing or "value" not in self.position:
+            return ""
+        if self.job.reader.fetch(self.work.query.from_cursor(self.cursor[0]), [self.position["value"]]):
+            return ""
+        return f"the source has gone back: it gives nothing at or after the checkpoint {self.position['value']}"
+
+    def _compare(self) -> Iterator[Step]:
+        """One comparison, as mode full; the cursor goes on from the last row that was final before it."""
+        if not self.job.reader.fetch(sql.SQL("SELECT 1 AS found FROM {} AS q LIMIT 1").format(self.work.query.source)):
+            self.job.tell("the query gives no rows; it is compared once it gives some", why=self._comparing)
+            return
+        self.job.tell("comparing in full", why=self._comparing)
+        last = self.job.reader.fetch(*self._last_final()) if self.window else []
+        for step in FullMode(self.job).steps():
+            yield partial(self._keep_position, step)
+        self.position.pop("comparing")
+        self.position |= last[0] if last else {}
+
+    def _last_final(self) -> tuple[sql.Composed, list[str | None]]:
+        assert self.window is not None
+        return self.work.query.last_of_cursor(self.cursor, self.window), self.window.args
+
+    def _keep_position(self, step: Step, conn: Connection) -> StepResult:
+        return replace(step(conn), position=self.position)
+
     # ── batches ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _batch(self, conn: Connection) -> StepResult:
         assert self.window is not None
         self.limit = self._limit
         row = self._inside(conn, self.window) if self.job.stays_inside else self._through(conn, self.window)
+        self.read = row["read"]
         if row["read"]:
             self.position["value"], self.position["id"] = row["last_position"]
         if row["read"] < self.limit:

@@ -98,6 +98,19 @@ class QueryText:
         tail = " WHERE {} ORDER BY {}, {} FETCH FIRST {} ROWS WITH TIES"
         return self.whole() + sql.SQL(tail).format(AND.join(wanted), value, tie, sql.Literal(limit))
 
+    def last_of_cursor(self, cursor: tuple[str, str], window: "Window") -> sql.Composed:
+        """The position, as text, of the last row before, or up to, ($1)[3]."""
+        value, tie = (column_of("q", name) for name in cursor)
+        within = self._column(cursor[0]).operator("<=" if window.inclusive else "<")
+        text = "SELECT {0}::text AS value, {1}::text AS id FROM {2} AS q WHERE {0} {3} {4} ORDER BY {0} DESC, {1} DESC LIMIT 1"
+        return sql.SQL(text).format(value, tie, self.source, within, self._arg(3, self._type(cursor[0])))
+
+    def from_cursor(self, name: str) -> sql.Composed:
+        """A row, if there is one, whose cursor is at or after ($1)[1]."""
+        reaches, bound = self._column(name).operator(">="), self._arg(1, self._type(name))
+        text = "SELECT 1 AS found FROM {} AS q WHERE {} {} {} LIMIT 1"
+        return sql.SQL(text).format(self.source, column_of("q", name), reaches, bound)
+
     def bounds(self, every: int) -> sql.Composed:
         """Each `every`-th key in order: where the batches of a load end. Rows with a NULL in the key come too."""
         keys = [sql.SQL("q.{}").format(sql.Identifier(name)) for name in self.key]

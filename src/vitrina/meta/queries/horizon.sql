@@ -14,10 +14,12 @@ WITH open AS (
       AND a.backend_type IS DISTINCT FROM 'autovacuum worker'
 )
 SELECT clock_timestamp() AS now, least(statement_timestamp(), min(xact_start)) AS at,
+       coalesce(max(xact_start) > clock_timestamp(), false) AS ahead,   -- it began before the clock was set back
        coalesce(bool_or(hidden), false) AS blind, min(usename) FILTER (WHERE untracked) AS untracked,
        (SELECT to_jsonb(o) - 'hidden' - 'untracked' || jsonb_build_object('age_seconds',
                round(extract(epoch FROM clock_timestamp() - o.xact_start)::numeric, 1))
-        FROM open o WHERE o.xact_start IS NOT NULL ORDER BY o.xact_start LIMIT 1) AS holder
+        FROM open o WHERE o.xact_start IS NOT NULL
+        ORDER BY o.xact_start > clock_timestamp() DESC, o.xact_start LIMIT 1) AS holder
 FROM open
 
 -- name: prepared
@@ -34,3 +36,19 @@ FROM (SELECT %(at)s::timestamptz AS at, s.reset_val AS zone, interval '3 hours' 
 
 -- name: clock
 SELECT clock_timestamp() AS now
+
+-- name: may_place
+-- Whether this role may ask where the server is in its history.
+SELECT bool_and(has_function_privilege(f, 'EXECUTE')) AS may
+FROM unnest(ARRAY['pg_control_system()', 'pg_current_wal_flush_lsn()', 'pg_walfile_name(pg_lsn)']) AS f
+
+-- name: place
+-- Which database of which server this is, and where in its history: up to where the log is on disk, since the rest may
+-- be lost without anybody having gone back.
+SELECT d.oid::bigint AS database, (SELECT system_identifier::text FROM pg_control_system()) AS system,
+       ('x' || substr(pg_walfile_name(pg_current_wal_flush_lsn()), 1, 8))::bit(32)::integer AS timeline,
+       pg_current_wal_flush_lsn()::text AS lsn, clock_timestamp() AS clock
+FROM pg_database d WHERE d.datname = current_database()
+
+-- name: bare_place
+SELECT d.oid::bigint AS database, clock_timestamp() AS clock FROM pg_database d WHERE d.datname = current_database()
