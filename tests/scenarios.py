@@ -88,6 +88,7 @@ SCENARIOS: dict[int, str] = {
     # Clocks and hands.
     70: "the database's clock jumps by hours",
     71: "the source of an incremental mart, or its clock, goes back behind the checkpoint",
+    72: "somebody empties a live mart by hand",
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.test_live import AGGREGATE, CARD
 from tests.living import Living, living
 from tests.support import Lab, differences, wait_for
-from vitrina.adapters.finders import live as live_mode
+from vitrina.adapters.finders import lingering
 from vitrina.adapters.finders import pacing
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.repos import pipelines as repo
@@ -32,7 +32,7 @@ def live(lab: Lab) -> Iterator[Living]:
 @pytest.fixture(autouse=True)
 def _impatient(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     lab.configure(linger_seconds=0.2)
-    monkeypatch.setattr(live_mode, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(lingering, "PATIENCE_SECONDS", 0.2)
 
 
 def is_equal(lab: Lab, pipeline: Pipeline) -> bool:
@@ -125,7 +125,7 @@ def test_a_follower_stays_for_the_next_change_while_its_runner_has_a_slot_to_spa
     live: Living, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab, pipeline = live.lab, live.add(TITLES)
-    monkeypatch.setattr(live_mode, "LAST_SLOT_SECONDS", 0.1)
+    monkeypatch.setattr(lingering, "LAST_SLOT_SECONDS", 0.1)
     lab.configure(slots=2, linger_seconds=600)
     live.follow(pipeline)
     long_after = """SELECT clock_timestamp() > (checkpoint #>> '{live,applied_at}')::timestamptz + interval '1 s'
@@ -143,7 +143,7 @@ def test_a_follower_stays_for_the_next_change_while_its_runner_has_a_slot_to_spa
 
 def test_a_follower_gives_the_last_slot_of_its_runner_back(live: Living, monkeypatch: pytest.MonkeyPatch) -> None:
     lab, pipeline = live.lab, live.add(TITLES)
-    monkeypatch.setattr(live_mode, "LAST_SLOT_SECONDS", 0.1)
+    monkeypatch.setattr(lingering, "LAST_SLOT_SECONDS", 0.1)
     lab.configure(slots=1, linger_seconds=600)
     live.follow(pipeline)
     with lab.runner():

@@ -79,6 +79,10 @@ class Limits:
 class Beyond(Protocol):
     """A mart that is not in this database: what is really there, against what was sent and has arrived."""
 
+    def is_emptied(self, conn: Connection) -> bool:
+        """Whether nothing is there though something was sent."""
+        ...
+
     def weed(self, conn: Connection) -> int:
         """Delete what nobody sent; how much."""
         ...

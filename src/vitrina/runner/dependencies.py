@@ -8,7 +8,9 @@ import structlog
 from psycopg.rows import DictRow
 
 from vitrina.adapters.connections import Connections
+from vitrina.adapters.finders.presence import look_at, why_emptied
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.policy import is_outside, split_table
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.dependencies import DependencyRepo
 from vitrina.sql.dependencies import Facts, Needs, digest, look, together
@@ -63,6 +65,21 @@ class DependencyDesk:
                 self._suspect(mart, its, facts, conn)
             elif mart["changed"]:
                 repo.suspect(mart["id"], mart["digest"], None)
+            self._look_after(mart, conn)
+
+    def _look_after(self, mart: DictRow, conn: Connection) -> None:
+        """The mart itself: one that was emptied at rest is woken, and sees to it. That of another system tells nothing
+        here; its audit looks."""
+        if not mart["mart"] or is_outside(mart["target"]):
+            return
+        try:
+            found = look_at(conn, *split_table(mart["target"]))
+        except VitrinaError as error:
+            log.warning("a mart cannot be looked at", pipeline=mart["name"], error=str(error))
+            return
+        if why := why_emptied(mart["mart"], found):
+            log.info("a live mart is to be compared", pipeline=mart["name"], why=why)
+            DependencyRepo(conn).wake(mart["id"])
 
     def _suspect(self, mart: DictRow, needs: Needs, facts: Facts, conn: Connection) -> None:
         """Say what is otherwise, if rows of the mart may be wrong for it, and have it judged anew."""

@@ -24,6 +24,13 @@ class IndexAudit:
     outlet: Outlet
     await_arrival: Callable[[], None]
 
+    def is_emptied(self, conn: Connection) -> bool:
+        """By its number of documents, which costs little."""
+        self.await_arrival()
+        if self.outlet.keeper.count(self._index):
+            return False
+        return bool(fetch(conn, self._shadow(conn).count_documents())["rows"])
+
     def weed(self, conn: Connection) -> int:
         """Strangers show in the number of documents; only if there are too many is the whole index read."""
         self.await_arrival()

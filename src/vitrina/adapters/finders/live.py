@@ -18,22 +18,21 @@ from vitrina.adapters.finders.entrance import Entrance
 from vitrina.adapters.finders.feed import Feed, Slice
 from vitrina.adapters.finders.full import FullMode
 from vitrina.adapters.finders.impact import Impact
+from vitrina.adapters.finders.lingering import Lingering
 from vitrina.adapters.finders.pacing import Pacing
+from vitrina.adapters.finders.presence import LOOK_SECONDS, Presence
 from vitrina.adapters.finders.shrinking import Shrinking
 from vitrina.adapters.finders.touched import Touched
 from vitrina.adapters.finders.watch import IDLE_SECONDS, Dependence
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.job import Job, Mode, Step, StepResult
 from vitrina.domain.errors import ConfigError, RetryableError
-from vitrina.domain.run import NOTHING
+from vitrina.domain.run import NOTHING, Counts
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.waits import WaitRepo
 
 SLICE = 10_000  # changes that are mapped to keys at once
-LAST_SLOT_SECONDS = 2.0  # how long a follower waits for more, at most, if its runner has no other slot free
-BURST_SECONDS = 600.0  # and how long it stays when there is always more
-PATIENCE_SECONDS = 1.0  # or when others wait for a slot
 
 
 Keys: TypeAlias = tuple[list[str | None], int]
@@ -51,6 +50,7 @@ class LiveMode(Mode):
         self.compared = False
         self.audit: Audit | None = None
         self.spent = 0.0
+        self.emptied = ""
         self.started = self.began = time.monotonic()
 
     @property
@@ -61,7 +61,7 @@ class LiveMode(Mode):
     def steps(self) -> Generator[Step, None, None]:
         """Go live, then follow."""
         with Feed.open(self.connections, self.job.plan.source) as feed:
-            self.feed = feed
+            self.feed, self.lingering = feed, Lingering(self.job, feed, self.started)
             self.dependence = Dependence(self.job.pipeline_id, feed.conn, self.job.reader)
             yield self._prepare
             self._understand()
@@ -74,7 +74,7 @@ class LiveMode(Mode):
 
     def _prepare(self, conn: Connection) -> StepResult:
         self.work = Work.prepare(self.job, conn)
-        self.shrinking = Shrinking(self.work)
+        self.shrinking, self.presence = Shrinking(self.work), Presence(self.work)
         return StepResult("mart is ready", position=self.job.position, fields={"ddl": self.work.ddl}, quiet=True)
 
     def _understand(self) -> None:
@@ -93,7 +93,8 @@ class LiveMode(Mode):
             return str(self.position["comparing"])
         if self.work.ddl:
             return "the mart was created or extended"
-        return self._why_otherwise() or self._why_lost(self.feed.tip())
+        emptied = self.presence.why_compare(self.feed.conn, self.position)
+        return emptied or self._why_otherwise() or self._why_lost(self.feed.tip())
 
     def _why_otherwise(self) -> str:
         """Why the query may give other rows though none has changed; empty when it gives the same."""
@@ -155,6 +156,7 @@ class LiveMode(Mode):
         for step in mode.steps():
             yield partial(self._keep_position, step)
         Pacing(self.position).compared(self.spent, self.feed.now(), loaded=mode.mart_is_empty)
+        self.presence.note(self.feed.conn, self.position)
         self._understand()  # anew: the mart may have been empty before, and the stage is gone
         self.position.pop("comparing", None)
         self.dependence.distrust(watch, self.position)
@@ -174,6 +176,9 @@ class LiveMode(Mode):
             if not self.dependence.watch.has_held():
                 yield from self._judge_anew()
                 continue
+            if why := self.emptied or self.presence.why_compare(self.feed.conn, self.position, LOOK_SECONDS):
+                self.position["comparing"] = why
+                break  # the next run compares
             tip, self.began = self.feed.tip(), time.monotonic()
             found = None if self._why_lost(tip) else self._read()
             if found is None:
@@ -193,7 +198,7 @@ class LiveMode(Mode):
                 yield partial(self._keep_position, step)
             if audit.too_many:
                 self.position["comparing"] = audit.too_many
-            elif self._is_enough() or (is_end and not audit.goes_on and not self._wait(tip, busy_at)):
+            elif self.lingering.is_enough() or (is_end and not audit.goes_on and not self._linger(tip, busy_at)):
                 break
         fields = {"changes": applied, "slices": slices, "lag_ms": self.position.get("lag_ms")}
         yield partial(self._leave, {name: value for name, value in fields.items() if value is not None})
@@ -207,31 +212,13 @@ class LiveMode(Mode):
     def _read(self) -> Slice | None:
         return self.feed.read(self.position["id"], self.impact.columns, SLICE, self.impact.straight)
 
-    def _is_enough(self) -> bool:
-        """Whether a follower that could go on should give its slot back."""
-        stayed = time.monotonic() - self.started
-        return stayed > BURST_SECONDS or (stayed > PATIENCE_SECONDS and self.job.others_wait())
+    def _linger(self, tip: log.Tip, since: float) -> bool:
+        return self.lingering.wait(tip, since, self._is_as_it_was)
 
-    def _wait(self, tip: log.Tip, since: float) -> bool:
-        """Whether more has come before patience ends; on a schedule, or when asked for, nobody waits."""
-        while self.job.plan.continuous and not self.job.was_asked_for:
-            self.job.check()
-            left = since + self._patience() - time.monotonic()
-            if left <= 0:
-                return False
-            now = self.feed.wait(tip, min(0.25, left))
-            if (now.last_id, now.generation) != (tip.last_id, tip.generation):
-                return True
-            if self.job.others_wait() or self._is_enough():
-                return False
-            if not self.dependence.watch.has_held(IDLE_SECONDS):
-                return True
-        return False
-
-    def _patience(self) -> float:
-        """A follower that stays is there at once for the next change; one that nobody has a use for costs a slot."""
-        linger = self.connections.settings.linger_seconds
-        return linger if self.job.has_room() else min(linger, LAST_SLOT_SECONDS)
+    def _is_as_it_was(self) -> bool:
+        """What it depends on, and the mart itself: somebody may have emptied it."""
+        self.emptied = self.presence.why_compare(self.feed.conn, self.position, LOOK_SECONDS)
+        return not self.emptied and self.dependence.watch.has_held(IDLE_SECONDS)
 
     def _may_compare(self) -> bool:
         """Comparisons are kept apart while changes come, unless somebody has asked for the run."""
@@ -301,7 +288,7 @@ class LiveMode(Mode):
         counts = self.touched.converge(args, count, conn) if count else NOTHING
         if self.audit and count:
             self.audit.explain(conn, args)
-        self.shrinking.guard(counts.deleted, conn)
+        self._guard(counts, conn)
         self._note(found, found.last_id)
         self._distrust()
         reach("live slice")
@@ -324,13 +311,17 @@ class LiveMode(Mode):
 
     def _converge_slice(self, found: Slice, start: int, end: int, conn: Connection) -> StepResult:
         counts = self.touched.converge_slice(self.keys, start, end, conn)
-        self.shrinking.guard(counts.deleted, conn)
+        self._guard(counts, conn)
         if end >= self.found:
             self._finish(found, conn)
         self._distrust()
         reach("live slice")
         fields = {"done": end, "of": self.found}
         return StepResult("applied", counts, self._checkpoint(fields), fields, is_batch=True)
+
+    def _guard(self, counts: Counts, conn: Connection) -> None:
+        self.shrinking.guard(counts.deleted, conn)
+        self.presence.wrote(counts, conn, self.position)
 
     def _finish(self, found: Slice, conn: Connection) -> None:
         self._note(found, found.last_id)

@@ -19,6 +19,12 @@ LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
 WHERE a.attrelid = to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text)) AND a.attnum > 0 AND NOT a.attisdropped
 ORDER BY a.attnum
 
+-- name: file
+-- Where a table, with all its partitions, is stored: elsewhere after a TRUNCATE. NULL: there is none.
+SELECT md5(string_agg(concat_ws(' ', t.oid, pg_relation_filenode(t.oid)), ',' ORDER BY t.oid)) AS file
+FROM (SELECT r.oid FROM to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text)) AS r (oid) WHERE r.oid IS NOT NULL
+      UNION SELECT p.relid FROM pg_partition_tree(to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))) AS p) AS t
+
 -- name: unique_keys
 -- The indexes that ON CONFLICT can use: unique, whole, immediate, on plain columns.
 SELECT i.indisprimary AS "primary",
