@@ -17,6 +17,7 @@ from vitrina.sql.describe import Column
 
 SCHEMA = "etl_stage"
 COMMA = sql.SQL(", ")
+MOST_COLUMNS = 1_599  # a table of Postgres has 1,600 at most, and one of them numbers the rows
 
 
 def copy_in(

@@ -26,6 +26,8 @@ CANONICAL = {
 }
 # Types with equal values that have no such text: the same key would be two documents.
 LOOSE = {"interval", "jsonb", "numrange", "nummultirange"}
+PARTS = ("properties", "fields")  # of a field: what is in it, and other ways in which it is indexed
+MOST_FIELDS = 1_000  # of an index, unless its settings say otherwise
 OURS = ("refresh_interval", "number_of_replicas", "auto_expand_replicas")  # put off while an index is loaded
 
 
@@ -48,6 +50,7 @@ class Shape:
         lists = builds_lists(plan.select)
         derived = {c.name: _field(c, plan.key, lists) for c in columns}
         settings = plan.settings.get("index", {}) | {k: v for k, v in plan.settings.items() if k != "index"}
+        _check_fields(derived | plan.mapping, settings)
         return cls(tuple(columns), plan.key, plan.cursor or (), derived | plan.mapping, settings)
 
     @property
@@ -105,6 +108,30 @@ class Shape:
         text = "SELECT {}, pg_catalog.row_to_json(d.*)::text AS {} FROM {} AS q CROSS JOIN LATERAL (SELECT {}) AS d"
         names = COMMA.join(sql.SQL("q.{}").format(sql.Identifier(name)) for name in kept)
         return sql.SQL(text).format(names, sql.Identifier(DOCUMENT), rows, COMMA.join(fields))
+
+
+def _check_fields(mapping: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+    """Elasticsearch refuses an index with more fields than it allows; by then a run has begun."""
+    allowed = settings.get("mapping.total_fields.limit") or _limit_within(settings) or MOST_FIELDS
+    fields = count_fields(mapping)
+    if str(allowed).isdigit() and fields > int(allowed):
+        raise ConfigError(
+            f"the documents have {fields:,} fields, those within fields included, and the index allows {int(allowed):,}",
+            f"leave some out, or raise settings: {{mapping.total_fields.limit: {fields}}}",
+        )
+
+
+def _limit_within(settings: Mapping[str, Any]) -> Any:
+    found: Any = settings
+    for name in ("mapping", "total_fields", "limit"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def count_fields(properties: Mapping[str, Any]) -> int:
+    """As Elasticsearch counts them: objects, what is in them, and a field that is indexed in several ways."""
+    inner = [spec.get(part) or {} for spec in properties.values() if isinstance(spec, Mapping) for part in PARTS]
+    return len(properties) + sum(count_fields(found) for found in inner)
 
 
 def _value(column: Column) -> sql.Composable:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import sql
 
-from vitrina.adapters.stage import copy_in
+from vitrina.adapters.stage import MOST_COLUMNS, copy_in
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.policy import split_table
 from vitrina.meta.db import Connection, fetch_all, queries, translated
@@ -104,6 +104,7 @@ class Wanted:
 def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
     """The mart, created or extended if need be, and the statements that did it. Runs inside a fenced step."""
     schema, table = split_table(wanted.target)
+    check_width(wanted.columns)
     check_types(conn, wanted.columns)
     _refuse_owned_code(conn, wanted)
     ddl = _missing_ddl(wanted, inspect(conn, schema, table))
@@ -115,6 +116,7 @@ def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
 
 def check_mart(conn: Connection, wanted: Wanted) -> list[str]:
     """The statements that `prepare_mart` would run; nothing is changed. A ConfigError if the mart does not fit."""
+    check_width(wanted.columns)
     check_types(conn, wanted.columns)
     found = inspect(conn, *split_table(wanted.target))
     _refuse_owned_code(conn, wanted)
@@ -137,6 +139,16 @@ def inspect(conn: Connection, schema: str, table: str) -> dict[str, MartColumn]:
     """The columns of a table, by name; empty when there is none."""
     rows = fetch_all(conn, SQL["columns"], {"schema": schema, "table": table})
     return {row["name"]: MartColumn(**row) for row in rows}
+
+
+def check_width(columns: Sequence[Column]) -> None:
+    """A ConfigError for more columns than can be staged: a run may have to at any time."""
+    if len(columns) > MOST_COLUMNS:
+        raise ConfigError(
+            f"the query gives {len(columns):,} columns, and {MOST_COLUMNS:,} are the most: a table of Postgres has 1,600,"
+            " and Vitrina needs one of them where rows are staged",
+            "leave some out, put several into one jsonb or array, or make two marts with the same key",
+        )
 
 
 def check_types(conn: Connection, columns: Sequence[Column]) -> None:
