@@ -21,8 +21,8 @@ COLUMNS = """
 
 
 def jump(lab: Lab, hours: float, *watches: ClockWatch) -> None:
-    """The clock of the lab's database is set forward by so many hours, or back; these have seen it before, and somebody's
-    heart has just beaten."""
+    """The clock of the lab's database is set forward by so many hours, or back; these have seen it before, and a heart
+    has just beaten."""
     lab.sql("UPDATE etl.etl_clock SET seen_at = clock_timestamp()")
     lab.sql("SET session_replication_role = replica")  # nothing is moved, so no trigger has a say
     for table, columns in lab.sql(COLUMNS):

@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from tests.clocks import jump
 from tests.support import Lab
+from vitrina.cli import doctor
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import connect
 from vitrina.meta.repos.clock import ClockRepo
@@ -27,7 +28,9 @@ LEASE = 60
 
 
 def add(lab: Lab, name: str = "mart", **config: Any) -> Pipeline:
-    return lab.add(**({"name": name, "target_table": f"analytics.{name}", "source_query": FILMS, "key": ["film_id"]} | config))
+    return lab.add(
+        **({"name": name, "target_table": f"analytics.{name}", "source_query": FILMS, "key": ["film_id"]} | config)
+    )
 
 
 def hold(lab: Lab, pipeline: Pipeline) -> tuple[LeaseRepo, Claim]:
@@ -40,7 +43,9 @@ def hold(lab: Lab, pipeline: Pipeline) -> tuple[LeaseRepo, Claim]:
 
 
 def seconds_left(lab: Lab, table: str = "etl_leases", column: str = "expires_at") -> float:
-    query = f"SELECT extract(epoch FROM {column} - clock_timestamp())::float8 FROM etl.{table} WHERE {column} IS NOT NULL"
+    query = (
+        f"SELECT extract(epoch FROM {column} - clock_timestamp())::float8 FROM etl.{table} WHERE {column} IS NOT NULL"
+    )
     return float(lab.value(query))
 
 
@@ -194,7 +199,8 @@ def test_a_clock_set_back_holds_up_nothing_that_was_to_come(lab: Lab) -> None:
     lab.sql("INSERT INTO etl.etl_runners (id, name, version, slots, busy) VALUES (gen_random_uuid(), 'a', '0', 1, 0)")
     lab.sql(
         "INSERT INTO etl.etl_captures (source, kind, tables, slot, owner, expires_at, retry_at, generation_at)"
-        " VALUES ('other', 'wal', '{}', 's', gen_random_uuid(), now() + interval '1 min', now() + interval '1 min', now())"
+        " VALUES ('other', 'wal', '{}', 's', gen_random_uuid(), now() + interval '1 min', now() + interval '1 min',"
+        " now())"
     )
     lab.sql("INSERT INTO etl.etl_mart_audits (pipeline_id, next_at) VALUES (%s, now() + interval '1 min')", pipeline.id)
     rests = {"live": {"not_before": "2999-01-01T00:00:00+00:00", "compare_after": "2999-01-01T00:00:00+00:00", "id": 7}}
@@ -251,6 +257,7 @@ def test_a_clock_that_goes_on_as_it_should_is_never_called_jumped(lab: Lab) -> N
     for _ in range(3):
         ClockRepo(lab.db).see()
         assert not watch.look(lab.db)
+    assert doctor.clock(ClockRepo(lab.db).look()).level == "ok"
     jump(lab, -1 / 3600)  # as time servers do
     assert not watch.look(lab.db)
     assert lab.sql("SELECT expires_at - interval '1 second' FROM etl.etl_leases") == before
@@ -264,3 +271,9 @@ def test_a_jump_is_kept_for_people(lab: Lab, hours: int) -> None:
     clock = ClockRepo(lab.db).look()
     assert clock.jumped_at
     assert clock.jumped_by == pytest.approx(hours * 3600, abs=60)
+    check = doctor.clock(clock)
+    assert (check.level, "set forward by" in check.message, "set back by" in check.message) == (
+        "warn",
+        hours > 0,
+        hours < 0,
+    )

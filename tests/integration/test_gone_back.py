@@ -105,8 +105,12 @@ def test_a_source_that_gives_nothing_empties_no_mart_and_is_compared_once_it_giv
     lab.sql("CREATE TABLE ugc.kept AS TABLE ugc.notes; TRUNCATE ugc.notes")
     for _ in range(2):
         assert run(lab, pipeline) == (0, 0, 0)
-        assert "the query gives no rows; it is compared once it gives some" in [e["event"] for e in lab.events(pipeline)]
-    lab.sql("INSERT INTO ugc.notes SELECT id, 'restored', at FROM ugc.kept; INSERT INTO ugc.notes VALUES (99, 'new', 99)")
+        assert "the query gives no rows; it is compared once it gives some" in [
+            e["event"] for e in lab.events(pipeline)
+        ]
+    lab.sql(
+        "INSERT INTO ugc.notes SELECT id, 'restored', at FROM ugc.kept; INSERT INTO ugc.notes VALUES (99, 'new', 99)"
+    )
     assert run(lab, pipeline) == (21, 21, 0)
     lab.assert_equal(pipeline)
 

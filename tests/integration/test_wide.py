@@ -81,12 +81,15 @@ def test_a_run_refuses_it_too_whoever_has_stored_it(numbers: Lab) -> None:
 
 def index_plan(columns: int, **config: Any) -> tuple[Any, list[Column]]:
     config |= {"name": "mart", "target_table": "es:wide", "key": ["n"], "source_query": wide(columns)}
-    return resolve(Pipeline.parse(config)), [Column("n", "integer"), *(Column(f"c{i}", "integer") for i in range(columns - 1))]
+    return resolve(Pipeline.parse(config)), [
+        Column("n", "integer"),
+        *(Column(f"c{i}", "integer") for i in range(columns - 1)),
+    ]
 
 
 def test_an_index_with_more_fields_than_it_allows_is_refused_with_the_setting() -> None:
     Shape.of(*index_plan(MOST_FIELDS))
-    with pytest.raises(ConfigError, match="1,001 fields.*allows 1,000") as caught:
+    with pytest.raises(ConfigError, match=r"1,001 fields.*allows 1,000") as caught:
         Shape.of(*index_plan(MOST_FIELDS + 1))
     assert "mapping.total_fields.limit: 1001" in str(caught.value.remedy)
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Literal
 
 import typer
@@ -25,12 +26,14 @@ from vitrina.elastic import embedded_elasticsearch, find_server
 from vitrina.embedded import EmbeddedPostgres
 from vitrina.meta import compatibility, roles
 from vitrina.meta.db import Connection, connect, translated
+from vitrina.meta.repos.clock import Clock, ClockRepo
 from vitrina.settings import Settings
 from vitrina.transforms import REGISTRY
 
 LOW_DISK, FULL_DISK = 5_000_000_000, 500_000_000  # bytes
 VERSIONS = range(15, 19)
 SEARCH_VERSIONS = ("8", "9")
+CLOCKS = "see that one time service keeps it: leases and schedules were put right, incremental marts are compared"
 UP = "vitrina up"
 UP_SEARCH = "vitrina up --search (after vitrina down, if the stack runs)"
 
@@ -143,6 +146,7 @@ def _database(warehouse: bootstrap.Warehouse, settings: Settings) -> Checks:
             yield Check("fail", "meta-store", wrong.message, wrong.remedy)
             return
         yield _meta_store(schema)
+        yield clock(ClockRepo(owner).look())
         separated = _roles_exist(owner)
         yield from captures(owner, bootstrap.connections(warehouse, settings))
         yield from waits(owner)
@@ -157,6 +161,17 @@ def _meta_store(schema: compatibility.Schema) -> Check:
         said = f"at {schema.version}, newer than this program, and works with it"
         return Check("warn", "meta-store", said, f"go on with the upgrade: install Vitrina {schema.program} here too")
     return Check("ok", "meta-store", f"up to date, at {schema.version}")
+
+
+def clock(found: Clock) -> Check:
+    """Whether the database's clock has jumped lately."""
+    if found.was_set_back:
+        return Check("warn", "clock", f"the database's clock was set back behind {found.seen_at}", CLOCKS)
+    lately = found.jumped_at and found.jumped_by and found.now - found.jumped_at < timedelta(days=1)
+    if not lately:
+        return Check("ok", "clock", "has not jumped within a day")
+    way, by = "forward" if (found.jumped_by or 0) > 0 else "back", timedelta(seconds=abs(round(found.jumped_by or 0)))
+    return Check("warn", "clock", f"the database's clock was set {way} by {by} at {found.jumped_at}", CLOCKS)
 
 
 def _server(conn: Connection) -> Checks:

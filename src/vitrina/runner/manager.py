@@ -32,7 +32,7 @@ class PipelineManager:
     clock: ClockWatch = field(default_factory=ClockWatch)
 
     def tick(self) -> None:
-        """Plan what is scheduled, wake what is live, fail requests that kill runners; by a clock that has not jumped."""
+        """Look at the clock first; plan what is scheduled, wake what is live, fail requests that kill runners."""
         self.clock.look(self.conn)
         for request_id in RequestRepo(self.conn).bury(self.max_crashes):
             log.error("request given up", request=str(request_id))

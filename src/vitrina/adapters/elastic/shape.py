@@ -116,7 +116,7 @@ def _check_fields(mapping: Mapping[str, Any], settings: Mapping[str, Any]) -> No
     fields = count_fields(mapping)
     if str(allowed).isdigit() and fields > int(allowed):
         raise ConfigError(
-            f"the documents have {fields:,} fields, those within fields included, and the index allows {int(allowed):,}",
+            f"the documents have {fields:,} fields, with those in other fields, and the index allows {int(allowed):,}",
             f"leave some out, or raise settings: {{mapping.total_fields.limit: {fields}}}",
         )
 

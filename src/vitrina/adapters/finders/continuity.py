@@ -1,5 +1,8 @@
-"""Whether a cursor still means what it meant: the source may have been restored, may have failed over to a server that
-lacks the last transactions, or a clock may have been set back. Rows that come then are stamped before the checkpoint."""
+"""Whether a cursor still means what it meant.
+
+The source may have been restored, may have failed over to a server that lacks the last transactions, or a clock may
+have been set back. Rows that come then are stamped before the checkpoint.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,7 +29,11 @@ class Place:
         """Of a source as it is now; what its role may not ask is not known."""
         may = fetch_all(conn, SQL["may_place"])[0]["may"]
         known = fetch_all(conn, SQL["place" if may else "bare_place"])[0]
-        times: dict[str, Any] = {"clock": known["clock"].isoformat(), "here": clock.now.isoformat(), "set_back": clock.set_back}
+        times: dict[str, Any] = {
+            "clock": known["clock"].isoformat(),
+            "here": clock.now.isoformat(),
+            "set_back": clock.set_back,
+        }
         return cls(known | times)
 
     def why_behind(self, before: dict[str, Any], *, is_local: bool) -> str:

@@ -1,7 +1,7 @@
 """Mode `incremental`: rows after the checkpoint and before the safe horizon, in cursor order, a batch at a time.
 
-An upsert window: it sees what is new or changed in the cursor column, and cannot see deletes. If the source, or a clock,
-has gone back behind the checkpoint, everything is compared once, as in mode `full`, and the cursor begins anew.
+An upsert window: it sees what is new or changed in the cursor column, and cannot see deletes. If the source, or a
+clock, has gone back behind the checkpoint, everything is compared once, as in mode `full`, and the cursor begins anew.
 """
 
 import time

@@ -1,5 +1,8 @@
-"""Whether a live mart is still there: nobody follows what somebody does to it by hand, and the audit is slow. That it was
-truncated shows in where it is stored, that all was deleted in that nothing is left; both cost next to nothing to ask."""
+"""Whether a live mart is still there: nobody follows what somebody does to it by hand, and the audit is slow.
+
+That it was truncated shows in where it is stored, that all was deleted in that nothing is left; both cost next to
+nothing to ask.
+"""
 
 import time
 from typing import Any

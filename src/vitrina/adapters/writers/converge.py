@@ -102,7 +102,8 @@ class QueryText:
         """The position, as text, of the last row before, or up to, ($1)[3]."""
         value, tie = (column_of("q", name) for name in cursor)
         within = self._column(cursor[0]).operator("<=" if window.inclusive else "<")
-        text = "SELECT {0}::text AS value, {1}::text AS id FROM {2} AS q WHERE {0} {3} {4} ORDER BY {0} DESC, {1} DESC LIMIT 1"
+        text = """SELECT {0}::text AS value, {1}::text AS id FROM {2} AS q
+                  WHERE {0} {3} {4} ORDER BY {0} DESC, {1} DESC LIMIT 1"""
         return sql.SQL(text).format(value, tie, self.source, within, self._arg(3, self._type(cursor[0])))
 
     def from_cursor(self, name: str) -> sql.Composed:

@@ -145,8 +145,8 @@ def check_width(columns: Sequence[Column]) -> None:
     """A ConfigError for more columns than can be staged: a run may have to at any time."""
     if len(columns) > MOST_COLUMNS:
         raise ConfigError(
-            f"the query gives {len(columns):,} columns, and {MOST_COLUMNS:,} are the most: a table of Postgres has 1,600,"
-            " and Vitrina needs one of them where rows are staged",
+            f"the query gives {len(columns):,} columns, and {MOST_COLUMNS:,} are the most: a table of Postgres has"
+            " 1,600, and Vitrina needs one of them where rows are staged",
             "leave some out, put several into one jsonb or array, or make two marts with the same key",
         )
 

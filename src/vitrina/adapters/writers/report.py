@@ -31,7 +31,8 @@ class ReportSql(MartSql):
                    count(*) FILTER (WHERE f.s IS NULL) AS extra,
                    count(*) FILTER (WHERE f.s AND f.m AND f.differs) AS different,
                    {query_min} AS query_min, {query_max} AS query_max, {mart_min} AS mart_min, {mart_max} AS mart_max
-            FROM (SELECT s.p AS s, m.p AS m, {differs} AS differs, s.c{at} AS query, m.c{at} AS mart FROM {pairs} {apart}) AS f
+            FROM (SELECT s.p AS s, m.p AS m, {differs} AS differs, s.c{at} AS query, m.c{at} AS mart
+                  FROM {pairs} {apart}) AS f
             """
         ).format(
             mart=self.mart.identifier,

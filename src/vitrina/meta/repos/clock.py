@@ -61,7 +61,7 @@ class ClockRepo:
         return by
 
     def go_forward(self, before: datetime, by: float) -> bool:
-        """It was set forward since `before`: who was alive then is given the time that was left. Whether that is news."""
+        """It was set forward since `before`: who was alive then is given the time that was left. Whether it is news."""
         with translated(), self.conn.transaction():
             for name in FORWARD:
                 self.conn.execute(SQL[name], {"before": before})
