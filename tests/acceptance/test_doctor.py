@@ -30,7 +30,7 @@ def test_all_is_well(own_server: Api) -> None:
     assert set(found.values()) == {"ok"}
     files = {"temporary files, reader", "temporary files, runner"}
     machine = {"Python", "home", "disk", "transforms"}
-    database = {"Postgres", "wal_level", "meta-store", "roles", "reader"}
+    database = {"Postgres", "wal_level", "meta-store", "clock", "roles", "reader"}
     schemas = {"source schema content", "source schema ugc", "mart schema analytics"}
     assert set(found) == machine | database | schemas | files | {"Elasticsearch", "API", "token", "runners"}
     assert f"1 alive, version {__version__}" in vitrina("doctor").out

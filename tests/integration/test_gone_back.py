@@ -11,6 +11,7 @@ from tests.capturing import own_server
 from tests.clocks import jump
 from tests.elastic import Search
 from tests.support import Lab
+from vitrina.adapters.finders.horizon import SQL as HORIZON
 from vitrina.domain.pipeline import Pipeline
 from vitrina.runner.clock import ClockWatch
 from vitrina.transforms import transform
@@ -181,6 +182,31 @@ def test_a_clock_set_back_that_has_caught_up_since_is_remembered(lab: Lab) -> No
     assert run(lab, pipeline) == (20, 1, 0)
     assert "clock was set back" in why(lab, pipeline)
     assert (run(lab, pipeline), why(lab, pipeline)) == ((0, 0, 0), "")
+    lab.assert_equal(pipeline)
+
+
+@pytest.mark.scenario(71)
+def test_a_transaction_that_is_open_since_before_the_clock_was_set_back_holds_the_window(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may stamp rows with any time, and seems to have begun after all that is final. What the server remembers of
+    transactions is shifted here: to whoever compares it with the clock, that is a clock that was set back."""
+    make_notes(lab)
+    pipeline = add(lab)
+    run(lab, pipeline)
+    columns = "datname, pid, usename, application_name, client_addr, state, backend_xid, query, backend_type"
+    shifted = f"SELECT {columns}, xact_start + interval '3 hours' AS xact_start FROM pg_stat_activity"
+    with psycopg.connect(lab.conninfo) as late:
+        late.execute("INSERT INTO ugc.notes VALUES (21, 'late', 21)")
+        lab.sql("INSERT INTO ugc.notes VALUES (22, 'prompt', 22)")
+        with monkeypatch.context() as patch:
+            patch.setitem(
+                HORIZON, "oldest", HORIZON["oldest"].replace("FROM pg_stat_activity a", f"FROM ({shifted}) a")
+            )
+            assert run(lab, pipeline) == (0, 0, 0)
+        window = [e["fields"] for e in lab.events(pipeline) if e["event"] == "window"][-1]
+        assert window["held_by"]["pid"] == late.info.backend_pid
+    run(lab, pipeline)
     lab.assert_equal(pipeline)
 
 

@@ -61,3 +61,9 @@ def test_the_rate_follows_what_was_worked_off_last() -> None:
     pacing.moved(1000, 1.0)
     pacing.moved(3000, 1.0)
     assert pacing.position["rate"] == 2000
+
+
+def test_a_pause_that_a_clock_set_back_would_make_longer_is_over() -> None:
+    pacing = compared(6)
+    assert not pacing.may_compare(after(1), newest=1)
+    assert pacing.may_compare(after(-3 * 3600), newest=1)

@@ -30,7 +30,7 @@ class Pacing:
     def may_compare(self, now: datetime, newest: int) -> bool:
         """Whether the pause is over, or it is quiet; `newest` is the last change of its tables."""
         after = self.position.get("compare_after")
-        if after is None or now >= datetime.fromisoformat(after):
+        if after is None or now >= datetime.fromisoformat(after) or self._was_set_back(after, now):
             return True
         seen = self.position.get("seen") or {}
         return seen.get("id") == newest and now >= datetime.fromisoformat(seen["at"]) + self._quiet
@@ -48,6 +48,12 @@ class Pacing:
         rate = changes / max(seconds, 0.001)
         before = self.position.get("rate")
         self.position["rate"] = round(rate if before is None else SMOOTH * rate + (1 - SMOOTH) * before, 1)
+
+    def _was_set_back(self, after: str, now: datetime) -> bool:
+        """Whether the pause is longer than any: the clock has gone back since."""
+        seconds = self.position.get("compare_seconds")
+        longest = timedelta(seconds=COMPARISONS * (seconds or 0.0) + QUIET_SECONDS)
+        return seconds is not None and datetime.fromisoformat(after) - now > longest
 
     @property
     def _quiet(self) -> timedelta:

@@ -10,7 +10,18 @@ from vitrina.meta.db import Connection, fetch_one, queries, translated
 
 SQL = queries("clock")
 LEEWAY = 5.0  # seconds; less is not called a jump
-BACK = ("plan_anew", *(name for name in SQL if name.startswith("shift_")), "wake_followers")
+BACK = (
+    "plan_anew",
+    "shift_leases",
+    "shift_requests",
+    "shift_captures",
+    "shift_audits",
+    "shift_alerts",
+    "shift_behind",
+    "shift_looks",
+    "shift_runners",
+    "wake_followers",
+)
 FORWARD = ("keep_leases", "keep_requests", "keep_captures")
 
 
