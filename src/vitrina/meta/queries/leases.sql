@@ -26,8 +26,8 @@ WITH due AS (
     RETURNING r.id
 ), run AS (
     INSERT INTO etl.etl_runs (pipeline_id, due_at, options, config_version, runner)
-    SELECT due.id, CASE WHEN due.status = 'IDLE' AND NOT EXISTS (   -- a clock that was set back: it comes once more
-                            SELECT FROM etl.etl_runs o WHERE o.pipeline_id = due.id AND o.due_at = due.due_at)
+    SELECT due.id, CASE WHEN due.status = 'IDLE' AND (   -- not one that comes once more, by a clock that was set back
+                            SELECT o.id FROM etl.etl_runs o WHERE o.pipeline_id = due.id AND o.due_at = due.due_at LIMIT 1) IS NULL
                         THEN due.due_at END, due.run_options, due.version, %(runner)s
     FROM due JOIN taken USING (id), (SELECT count(*) FROM closed) AS first
     RETURNING id, pipeline_id, options, attempt
