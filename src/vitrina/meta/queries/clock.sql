@@ -74,6 +74,11 @@ UPDATE etl.etl_behind b SET still_since = b.still_since - %(by)s
 FROM (SELECT pipeline_id FROM etl.etl_behind WHERE still_since > %(now)s FOR UPDATE SKIP LOCKED) AS free
 WHERE b.pipeline_id = free.pipeline_id
 
+-- name: shift_waits
+UPDATE etl.etl_waits w SET looked_at = w.looked_at - %(by)s, since = w.since - %(by)s
+FROM (SELECT pipeline_id FROM etl.etl_waits WHERE looked_at > %(now)s FOR UPDATE SKIP LOCKED) AS free
+WHERE w.pipeline_id = free.pipeline_id
+
 -- name: shift_looks
 UPDATE etl.etl_dependency_looks l SET looked_at = l.looked_at - %(by)s
 FROM (SELECT source FROM etl.etl_dependency_looks WHERE looked_at > %(now)s FOR UPDATE SKIP LOCKED) AS free

@@ -18,6 +18,7 @@ BACK = (
     "shift_audits",
     "shift_alerts",
     "shift_behind",
+    "shift_waits",
     "shift_looks",
     "shift_runners",
     "wake_followers",
