@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.transformers import Transformer
 from vitrina.adapters.transforming import Transforming
-from vitrina.adapters.writers.postgres import Wanted
+from vitrina.adapters.writers.postgres import Mart, Wanted
 from vitrina.adapters.writers.writer import Writer
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.run import NOTHING, Counts, RunOptions
@@ -139,9 +139,9 @@ class Job:
     @property
     def wanted(self) -> Wanted:
         """What the mart has to be like. A cursor that an existing mart does not have is read and not written."""
-        plan, trusted = self.plan, self.limits.trusted_owners
+        plan, trusted, scratch = self.plan, self.limits.trusted_owners, self.pipeline_id.hex
         return Wanted(
-            plan.target, self.written, plan.key, plan.on_drift, plan.cursor or (), self.written_before, trusted
+            plan.target, self.written, plan.key, plan.on_drift, plan.cursor or (), self.written_before, trusted, scratch
         )
 
     def slices(self, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -174,3 +174,17 @@ def fetch(conn: Connection, statement: sql.Composable, params: list[Any] | None 
     row = execute(conn, statement, params).fetchone()
     assert row is not None
     return row
+
+
+def ask(conn: Connection, mart: Mart, statement: sql.Composable, params: list[Any] | None = None) -> list[Row]:
+    """The rows of a statement that names a mart: as the writer, if the mart brings code of somebody's own along."""
+    if mart.seal:
+        return mart.seal.ask(conn, statement, params)
+    return execute(conn, statement, params).fetchall()
+
+
+def write(conn: Connection, mart: Mart, statement: sql.Composable, params: list[Any] | None = None) -> int:
+    """The same of one that gives no rows; how many it wrote."""
+    if mart.seal:
+        return mart.seal.write(conn, statement, params)
+    return execute(conn, statement, params).rowcount

@@ -7,6 +7,7 @@ differs is looked at a second time after a moment: changes that were on their wa
 import time
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from psycopg import sql
@@ -15,7 +16,7 @@ from vitrina.adapters.elastic.reconcile import IndexReconciliation
 from vitrina.adapters.filling import copy_across
 from vitrina.adapters.finders.work import Work
 from vitrina.adapters.inquiry import Inquiry
-from vitrina.adapters.job import Job, execute, fetch
+from vitrina.adapters.job import Job, ask, execute, fetch
 from vitrina.adapters.registry import resolve_outlet
 from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.writers.converge import key_arrays
@@ -77,7 +78,7 @@ class Reconciliation:
             "columns": [c.name for c in self.work.mart.columns],
             "lacking_columns": lacking,
             "read": f"staged: {why}" if why else "in place",
-            "taken_at": summary["taken_at"].isoformat(),
+            "taken_at": _iso(summary["taken_at"]),
             "seconds": round(time.monotonic() - started, 3),
         }
 
@@ -108,6 +109,8 @@ class Reconciliation:
             return f"source {self.inquiry.plan.source} is another server"
         if self.job.transformer:
             return "rows go through Python"
+        if self.work.mart.seal:
+            return "the mart has code of somebody's own"
         return "" if self.work.mart.pushable else "the mart compares keys in its own way"
 
     def _control(self) -> str:
@@ -198,6 +201,9 @@ class Reconciliation:
         """Where the data is: as the reader in place, or in the stage."""
         if not self.work.staged:
             return self.job.reader.fetch(statement, args or [])
+        if self.work.mart.seal:
+            with self.inquiry.scratch() as conn:
+                return ask(conn, self.work.mart, statement)
         with transaction(self.inquiry.conn, self.inquiry.reading, read_only=True) as conn:
             return execute(conn, statement).fetchall()
 
@@ -212,6 +218,11 @@ class Reconciliation:
             values = zip(names, row["differ"], row["query_values"], row["mart_values"], strict=True)
             shown["columns"] = {name: {"query": q, "mart": m} for name, differs, q, m in values if differs}
         return shown
+
+
+def _iso(moment: datetime | str) -> str:
+    """As JSON has it; the answer of a sealed mart is JSON."""
+    return moment if isinstance(moment, str) else moment.isoformat()
 
 
 def _ends(control: str, summary: Row) -> dict[str, Any]:

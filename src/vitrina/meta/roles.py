@@ -1,4 +1,4 @@
-"""The four roles and exactly the rights they need. Idempotent; where roles cannot be created, that is said."""
+"""The roles and exactly the rights they need. Idempotent; where roles cannot be created, that is said."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import errors, sql
 
-from vitrina.meta.db import SEARCH_PATH, Connection, translated
+from vitrina.meta.db import SEARCH_PATH, Connection, queries, translated
 
 READER, RUNNER, API, CAPTURE = "vitrina_reader", "vitrina_runner", "vitrina_api", "vitrina_capture"
-ALL = (READER, RUNNER, API, CAPTURE)
+ALL = (READER, RUNNER, API, CAPTURE)  # who sign in
+WRITER = "vitrina_writer"  # as whom code of somebody's own on a mart runs; nobody signs in as it
 RACES = (errors.UniqueViolation, errors.InternalError)  # another database's Vitrina grants the same at this moment
 
+SQL = queries("roles")
 LOCK = "SELECT pg_advisory_xact_lock(hashtext('vitrina roles'))"  # one process at a time
 
 # Who may touch which tables: the runner those of its run-time, the API those that people manage.
@@ -65,7 +67,7 @@ def ensure_roles(conn: Connection, source_schemas: Sequence[str], mart_schemas: 
             _create(conn)
             _grant_meta(conn)
             _grant_marts(conn, mart_schemas)
-            notes = _grant_sources(conn, source_schemas)
+            notes = _grant_writer(conn, mart_schemas) + _grant_sources(conn, source_schemas)
     except errors.InsufficientPrivilege as error:
         return RoleReport(False, [f"one role does everything: {error.diag.message_primary}"])
     return RoleReport(True, notes)
@@ -79,15 +81,18 @@ def set_password(conn: Connection, role: str, password: str) -> None:
 
 
 def _create(conn: Connection) -> None:
-    for role in ALL:
+    for role in (*ALL, WRITER):
         # Roles belong to the cluster: another database's Vitrina may create them at the same moment.
         with suppress(errors.DuplicateObject, errors.UniqueViolation), conn.transaction():
             if not conn.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [role]).fetchone():
-                attributes = sql.SQL("LOGIN REPLICATION" if role == CAPTURE else "LOGIN")
+                attributes = sql.SQL({CAPTURE: "LOGIN REPLICATION", WRITER: "NOLOGIN"}.get(role, "LOGIN"))
                 conn.execute(sql.SQL("CREATE ROLE {} {}").format(sql.Identifier(role), attributes))
     sees = conn.execute("SELECT 1 WHERE pg_has_role('vitrina_reader', 'pg_read_all_stats', 'USAGE')").fetchone()
     if not sees:
         conn.execute("GRANT pg_read_all_stats TO vitrina_reader")
+    for row in conn.execute(SQL["without_writer"], {"roles": [RUNNER]}).fetchall():
+        with suppress(*RACES), conn.transaction():
+            conn.execute(sql.SQL("GRANT vitrina_writer TO {}").format(sql.Identifier(row["name"])))
     _pin_paths(conn)
     _grant_setting(conn, "log_min_messages", READER)  # the SQL guard has the server print trees; they are not logged
     for role in (READER, RUNNER):
@@ -157,6 +162,31 @@ def _grant_marts(conn: Connection, schemas: Sequence[str]) -> None:
         )
 
 
+def _grant_writer(conn: Connection, schemas: Sequence[str]) -> list[str]:
+    """On marts that exist and bring code of others along. Those of the runner's own it lends, for a step at a time."""
+    conn.execute(
+        """
+        GRANT USAGE, CREATE ON SCHEMA etl_sealed TO vitrina_runner, vitrina_writer;
+        GRANT USAGE ON SCHEMA etl_stage TO vitrina_writer;
+        GRANT EXECUTE ON FUNCTION etl.ask_sealed(text, text[], text, text), etl.marks_held() TO vitrina_runner;
+        GRANT EXECUTE ON FUNCTION etl.answer_sealed(text) TO vitrina_runner, vitrina_writer;
+        """
+    )
+    for schema in schemas:
+        conn.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO vitrina_writer").format(sql.Identifier(schema)))
+    notes = []
+    for row in conn.execute(SQL["of_others"], {"schemas": list(schemas)}).fetchall():
+        grant = sql.SQL("GRANT SELECT, INSERT, UPDATE, DELETE ON {} TO vitrina_writer").format(
+            sql.Identifier(row["schema"], row["table"])
+        )
+        try:
+            with conn.transaction():
+                conn.execute(grant)
+        except errors.InsufficientPrivilege:
+            notes.append(f"{row['owner']} has to do: {grant.as_string(conn)}")
+    return notes
+
+
 def _grant_sources(conn: Connection, schemas: Sequence[str]) -> list[str]:
     notes = []
     for schema in schemas:
@@ -165,7 +195,8 @@ def _grant_sources(conn: Connection, schemas: Sequence[str]) -> list[str]:
                 conn.execute(
                     sql.SQL(
                         """
-                        GRANT USAGE ON SCHEMA {schema} TO vitrina_reader, vitrina_runner;  -- the runner: for types
+                        GRANT USAGE ON SCHEMA {schema} TO vitrina_reader;
+                        GRANT USAGE ON SCHEMA {schema} TO vitrina_runner, vitrina_writer;  -- for types
                         GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO vitrina_reader;
                         ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO vitrina_reader;
                         """

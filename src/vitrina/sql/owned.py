@@ -30,15 +30,15 @@ def planned(conn: Connection, relations: Collection[int]) -> Uses:
     return _own(conn, "planned", relations)
 
 
-def foreign_code(conn: Connection, schema: str, table: str, trusted: Sequence[str]) -> list[Foreign]:
-    """The functions that whoever writes to a table would run, and that belong to nobody who is trusted."""
+def foreign_code(conn: Connection, schema: str, table: str) -> list[Foreign]:
+    """The functions that whoever writes to a table would run, and that are neither ours nor a superuser's."""
     family = [row["oid"] for row in fetch_all(conn, SQL["relation"], {"schema": schema, "table": table})]
     uses = _own(conn, "planned", family) | _own(conn, "written", family)
     called = {"functions": list(uses.functions), "operators": list(uses.operators), "types": list(uses.types)}
     triggered = fetch_all(conn, SQL["triggered"], {"relations": family})
     called["functions"] += [row["oid"] for row in triggered]
-    rows = fetch_all(conn, SQL["foreign"], called | {"trusted": list(trusted), "first_user_oid": FIRST_USER_OID})
-    rows += fetch_all(conn, SQL["ruled"], {"schema": schema, "table": table, "trusted": list(trusted)})
+    rows = fetch_all(conn, SQL["foreign"], called | {"first_user_oid": FIRST_USER_OID})
+    rows += fetch_all(conn, SQL["ruled"], {"schema": schema, "table": table})
     return [Foreign(**row) for row in rows]
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from vitrina.adapters.finders.comparison import Comparison
 from vitrina.adapters.finders.load import Load
 from vitrina.adapters.finders.work import Work
-from vitrina.adapters.job import Job, Mode, Step, StepResult, fetch
+from vitrina.adapters.job import Job, Mode, Step, StepResult, ask
 from vitrina.domain.run import Counts
 from vitrina.meta.db import Connection
 
@@ -43,6 +43,8 @@ class FullMode(Mode):
             return f"source {self.job.plan.source} is another server"
         if self.job.transformer:
             return "rows go through Python"
+        if self.work.mart.seal:
+            return "the mart has code of somebody's own"
         if self.job.options.rebuild:
             return "a rebuild writes every row anew"
         if self.job.plan.publish == "atomic":
@@ -52,8 +54,9 @@ class FullMode(Mode):
     def _replace_all(self, conn: Connection) -> StepResult:
         """A rebuild: every row deleted and written again in one transaction; readers of the mart see old or new."""
         rows, statements = self.work.staged_rows or 0, self.work.statements
-        before, gone = self.work.count(conn), fetch(conn, statements.count_gone(self.work.stage.identifier))["rows"]
-        self.work.guard_deletes(gone, before, rows)
+        before = self.work.count(conn)
+        [gone] = ask(conn, self.work.mart, statements.count_gone(self.work.stage.identifier))
+        self.work.guard_deletes(gone["rows"], before, rows)
         self.work.apply(conn, statements.delete_all())
         written = Load(self.work).load_slice(0, rows, conn).counts.written
         return StepResult("rebuilt", Counts(written=written, deleted=before), {"phase": "rebuild"}, is_batch=True)

@@ -13,7 +13,7 @@ from vitrina.adapters.filling import copy_across
 from vitrina.adapters.finders.feed import Slice
 from vitrina.adapters.finders.rereading import Rereading
 from vitrina.adapters.finders.work import Work
-from vitrina.adapters.job import execute
+from vitrina.adapters.job import write
 from vitrina.adapters.stage import KeySegment
 from vitrina.adapters.writers.converge import QueryText
 from vitrina.meta.db import Connection, transaction, translated
@@ -163,7 +163,7 @@ class Impact:
         columns = COMMA.join(map(sql.Identifier, mart.key))
         wanted = COMMA.join(sql.SQL("m.{}").format(sql.Identifier(name)) for name in part)
         parts = (keys.identifier, columns, columns, mart.identifier, wanted, COMMA.join(arrays))
-        execute(conn, sql.SQL(text).format(*parts), [args])
+        write(conn, mart, sql.SQL(text).format(*parts), [args])
 
 
 def as_captured(occurrence: Occurrence, known: Sequence[str]) -> Occurrence:

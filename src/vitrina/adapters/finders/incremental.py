@@ -67,7 +67,7 @@ class IncrementalMode(Mode):
 
     def _prepare(self, conn: Connection) -> StepResult:
         self.work = Work.prepare(self.job, conn)
-        if not self.job.stays_inside:
+        if not self.work.stays_inside:
             self.work.stage.create(conn)
         self.clock = ClockRepo(conn).look()
         fields: dict[str, Any] = {"target": self.job.plan.target, "ddl": self.work.ddl}
@@ -189,7 +189,7 @@ class IncrementalMode(Mode):
     def _batch(self, conn: Connection) -> StepResult:
         assert self.window is not None
         self.limit = self._limit
-        row = self._inside(conn, self.window) if self.job.stays_inside else self._through(conn, self.window)
+        row = self._inside(conn, self.window) if self.work.stays_inside else self._through(conn, self.window)
         self.read = row["read"]
         if row["read"]:
             self.position["value"], self.position["id"] = row["last_position"]

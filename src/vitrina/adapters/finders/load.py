@@ -162,7 +162,7 @@ class Load:
     def _conflict(self, error: psycopg.errors.UniqueViolation) -> Exception:
         """A key was there already: the query gave it twice, or somebody else writes to the mart."""
         detail = error.diag.message_detail or ""
-        if self.work.staged or not self.job.stays_inside:
+        if self.work.staged or not self.work.stays_inside:
             return ConfigError(f"the query gives a key twice: {detail}", ONCE)
         self.work.refuse_duplicates(self.job.reader.fetch(self.work.statements.duplicates(self.work.query.source)))
         return RetryableError(f"somebody else wrote to {self.job.plan.target}: {detail}")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from vitrina.adapters.job import execute, fetch
+from vitrina.adapters.job import ask
 from vitrina.adapters.writers.pieces import AND, COMMA, column_of
 from vitrina.adapters.writers.postgres import Mart
 from vitrina.meta.db import Connection
@@ -47,15 +47,16 @@ def next_range(conn: Connection, mart: Mart, lower: list[str] | None, size: int)
     text = sql.SQL("SELECT ARRAY[{}] AS bound FROM {} AS m WHERE {} ORDER BY {} OFFSET {} LIMIT 1").format(
         names, mart.identifier, rest.condition("m"), _ordered(mart, "m"), sql.Literal(size - 1)
     )
-    found = execute(conn, text).fetchone()
-    return (KeyRange(mart, lower, found["bound"]), size) if found else (rest, _count(conn, rest))
+    found = ask(conn, mart, text)
+    return (KeyRange(mart, lower, found[0]["bound"]), size) if found else (rest, _count(conn, rest))
 
 
 def about(conn: Connection, mart: Mart) -> int:
     """How many rows a mart has, as far as it is known without counting many."""
     text = sql.SQL("SELECT greatest(c.reltuples, (SELECT count(*) FROM (SELECT FROM {} LIMIT 10000) AS few)) AS rows"
                    " FROM pg_class c WHERE c.oid = {}::regclass")  # fmt: skip
-    return int(fetch(conn, text.format(mart.identifier, sql.Literal(mart.identifier.as_string(conn))))["rows"])
+    [found] = ask(conn, mart, text.format(mart.identifier, sql.Literal(mart.identifier.as_string(conn))))
+    return int(found["rows"])
 
 
 def _has_ranges(mart: Mart) -> bool:
@@ -65,7 +66,8 @@ def _has_ranges(mart: Mart) -> bool:
 
 def _count(conn: Connection, range_: KeyRange) -> int:
     text = "SELECT count(*) AS rows FROM {} AS m WHERE {}"
-    return int(fetch(conn, sql.SQL(text).format(range_.mart.identifier, range_.condition("m")))["rows"])
+    [found] = ask(conn, range_.mart, sql.SQL(text).format(range_.mart.identifier, range_.condition("m")))
+    return int(found["rows"])
 
 
 def _ordered(mart: Mart, alias: str) -> sql.Composed:

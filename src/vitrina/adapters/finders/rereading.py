@@ -8,7 +8,7 @@ from uuid import UUID
 from psycopg import sql
 
 from vitrina.adapters.finders.work import Work
-from vitrina.adapters.job import fetch
+from vitrina.adapters.job import ask
 from vitrina.meta.db import Connection
 from vitrina.sql.live.recompute import PARAMETER, Recompute, Way, choose_recompute, inside, outside, ways
 from vitrina.sql.live.ties import Tie
@@ -73,5 +73,5 @@ def _some_keys(work: Work, size: int, conn: Connection) -> list[str | None]:
     names = [sql.Identifier(name) for name in work.mart.key]
     arrays = COMMA.join(sql.SQL("array_agg(k.{})::text").format(name) for name in names)
     text = sql.SQL("SELECT ARRAY[{}] AS args FROM (SELECT {} FROM {} LIMIT {}) AS k")
-    row = fetch(conn, text.format(arrays, COMMA.join(names), work.mart.identifier, sql.Literal(size)))
+    [row] = ask(conn, work.mart, text.format(arrays, COMMA.join(names), work.mart.identifier, sql.Literal(size)))
     return list(row["args"])

@@ -7,7 +7,7 @@ from psycopg import sql
 from vitrina.adapters.filling import copy_across
 from vitrina.adapters.finders.ranges import KeyRange
 from vitrina.adapters.finders.work import Work
-from vitrina.adapters.job import fetch
+from vitrina.adapters.job import ask
 from vitrina.adapters.stage import Stage
 from vitrina.adapters.writers.pieces import COMMA, number
 from vitrina.meta.db import Connection
@@ -37,13 +37,13 @@ class Sampling:
         """Keys as arrays, one a key column, and how many. In place both sides are read in one snapshot."""
         part = self.work.statements.part(range_.condition("m"))
         wanted = self.work.query.whole() + sql.SQL(" WHERE ") + range_.condition("q")
-        if self.job.stays_inside:
+        if self.work.stays_inside:
             scope = sql.SQL("({})").format(wanted)
             return _keys(self.job.reader.fetch(self._told(self.work.statements.compare(scope, part)))[0])
         sample = Sample(self.job.pipeline_id, self.job.output)
         sample.create(conn)
         self._fill(sample, wanted, conn)
-        found = fetch(conn, self._told(self.work.statements.compare(sample.identifier, part)))
+        [found] = ask(conn, self.work.mart, self._told(self.work.statements.compare(sample.identifier, part)))
         sample.drop(conn)
         return _keys(found)
 

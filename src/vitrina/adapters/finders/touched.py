@@ -66,7 +66,7 @@ class Touched:
 
     def _scope(self, args: list[str | None], count: int, conn: Connection) -> tuple[sql.Composable, list[Any]]:
         """In place as the reader; or staged, from another server or through the transforms."""
-        if self.job.stays_inside:
+        if self.work.stays_inside:
             return reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2"), [self._query(count).as_string(conn)]
         self._stage(conn, args, count)
         return self.work.stage.identifier, []

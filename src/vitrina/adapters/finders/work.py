@@ -7,7 +7,7 @@ from typing import Any
 from psycopg import sql
 
 from vitrina.adapters.filling import Target, copy_across, transform_across
-from vitrina.adapters.job import Job, StepResult, execute, fetch
+from vitrina.adapters.job import Job, StepResult, ask, execute, write
 from vitrina.adapters.stage import KeySegment, Stage
 from vitrina.adapters.writers.converge import MartSql, QueryText
 from vitrina.adapters.writers.postgres import Mart
@@ -52,23 +52,31 @@ class Work:
         return cls(job, mart, ddl)
 
     @property
+    def stays_inside(self) -> bool:
+        """Whether one statement can read the query and write the mart. One that runs code of somebody's own must not:
+        the code could read the source as the query does."""
+        return self.job.stays_inside and self.mart.seal is None
+
+    @property
     def staged(self) -> bool:
         """Whether rows come from the stage."""
         return self.staged_rows is not None
 
     def is_empty(self, conn: Connection) -> bool:
         """Whether the mart has no rows."""
-        return bool(fetch(conn, self.statements.is_empty())["empty"])
+        return bool(ask(conn, self.mart, self.statements.is_empty())[0]["empty"])
 
     def count(self, conn: Connection) -> int:
         """How many rows the mart has."""
-        return int(fetch(conn, self.statements.count())["rows"])
+        return int(ask(conn, self.mart, self.statements.count())[0]["rows"])
 
     def apply(self, conn: Connection, statement: sql.Composable, params: list[Any] | None = None) -> dict[str, Any]:
         """Run a statement that writes; what it counted, or how many rows it wrote."""
-        cursor = execute(conn, statement, params, binary=True)
-        row = cursor.fetchone() if cursor.description else {"written": cursor.rowcount}
-        assert row is not None
+        if self.mart.seal:
+            [row] = self.mart.seal.ask(conn, statement, params)
+        else:
+            cursor = execute(conn, statement, params, binary=True)
+            row = (cursor.fetchone() or {}) if cursor.description else {"written": cursor.rowcount}
         self.job.writer.wrote(row)
         return row
 
@@ -118,7 +126,7 @@ class Work:
         if self.staged:
             names = sql.SQL(", ").join(map(sql.Identifier, keys.copied))
             into = sql.SQL("INSERT INTO {} ({}) ").format(keys.identifier, names)
-            execute(conn, into + self.statements.compare(self.stage.identifier))
+            write(conn, self.mart, into + self.statements.compare(self.stage.identifier))
         else:
             query = sql.SQL("({})").format(self.query.whole())
             copy_across(self.job.reader, self.statements.compare(query), keys, conn)

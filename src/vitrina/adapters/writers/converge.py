@@ -10,6 +10,7 @@ from typing import LiteralString
 
 from psycopg import sql
 
+from vitrina.adapters.sealing import counted
 from vitrina.adapters.stage import KeySegment, Stage
 from vitrina.adapters.writers.pieces import AND, COMMA, column_of, number, positions, side_by_side
 from vitrina.adapters.writers.postgres import STAMP, Mart
@@ -354,6 +355,19 @@ class MartSql:
     def _key_positions(self) -> list[int]:
         names = [c.name for c in self.mart.columns]
         return [names.index(name) + 1 for name in self.mart.key]
+
+
+@dataclass(frozen=True)
+class SealedSql(MartSql):
+    """Over a mart whose code runs as the writer: every statement tells what it did in a row."""
+
+    def insert(self, scope: sql.Composable, order: sql.Composable) -> sql.Composed:
+        """The same, counted."""
+        return counted(super().insert(scope, order))
+
+    def delete_all(self) -> sql.Composed:
+        """The same, counted."""
+        return counted(super().delete_all())
 
 
 def reader_scope(columns: Sequence[Column], args: sql.Composable, query: str) -> sql.Composed:

@@ -3,11 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psycopg
 from psycopg import sql
 
+from vitrina.adapters.sealing import Seal
 from vitrina.adapters.stage import MOST_COLUMNS, copy_in
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.policy import split_table
@@ -47,6 +48,7 @@ class Mart:
     stamped: bool
     pushable: bool  # keys compare the same way in the query and in the mart
     operators: Mapping[str, str] = field(default_factory=dict)  # the schema of a column's `=`, unless pg_catalog
+    seal: Seal | None = None  # of a mart that brings code of somebody's own along
 
     @property
     def identifier(self) -> sql.Identifier:
@@ -68,7 +70,7 @@ class Mart:
     def takes(self, columns: Sequence[Column]) -> bool:
         """Whether rows of these columns can go into it as they are: nothing is cast, left out or stamped."""
         same = all(self.types[c.name] == c.type for c in self.columns)
-        return same and tuple(columns) == self.columns and not self.stamped
+        return same and tuple(columns) == self.columns and not self.stamped and self.seal is None
 
     def copy_in(self, conn: Connection, copy_format: str) -> AbstractContextManager[psycopg.Copy]:
         """COPY into the columns that are written."""
@@ -99,6 +101,7 @@ class Wanted:
     unwritten: Sequence[str] = ()  # columns that an existing mart may lack: the cursor
     written_before: Mapping[str, str] = field(default_factory=dict)  # columns of earlier runs, and their types
     trusted: Sequence[str] = ()  # roles whose code may run as the mart is written
+    scratch: str = ""  # what the names of the run's scratch tables end with
 
 
 def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
@@ -106,12 +109,14 @@ def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
     schema, table = split_table(wanted.target)
     check_width(wanted.columns)
     check_types(conn, wanted.columns)
-    _refuse_owned_code(conn, wanted)
+    sealed = is_sealed(conn, wanted)
     ddl = _missing_ddl(wanted, inspect(conn, schema, table))
     with translated():
         for statement in ddl:
             conn.execute(statement)
-    return _fit(conn, wanted, inspect(conn, schema, table)), [statement.as_string(conn) for statement in ddl]
+    mart = _fit(conn, wanted, inspect(conn, schema, table))
+    seal = Seal(mart.identifier, wanted.scratch) if sealed else None
+    return replace(mart, seal=seal), [statement.as_string(conn) for statement in ddl]
 
 
 def check_mart(conn: Connection, wanted: Wanted) -> list[str]:
@@ -119,20 +124,37 @@ def check_mart(conn: Connection, wanted: Wanted) -> list[str]:
     check_width(wanted.columns)
     check_types(conn, wanted.columns)
     found = inspect(conn, *split_table(wanted.target))
-    _refuse_owned_code(conn, wanted)
+    is_sealed(conn, wanted)
     ddl = _missing_ddl(wanted, found)
     if not ddl:
         _fit(conn, wanted, found)
     return [statement.as_string(conn) for statement in ddl]
 
 
-def _refuse_owned_code(conn: Connection, wanted: Wanted) -> None:
-    """Triggers and the like of a mart run with the rights of whoever writes to it, and these reach every pipeline."""
-    for code in foreign_code(conn, *split_table(wanted.target), wanted.trusted):
+def is_sealed(conn: Connection, wanted: Wanted) -> bool:
+    """Whether a mart brings code of somebody's own along, which has to be trusted, and runs as the writer then. Where
+    there is no writer, because one role does everything, it runs as whoever writes."""
+    schema, table = split_table(wanted.target)
+    found = foreign_code(conn, schema, table)
+    for code in found:
+        if code.owner not in wanted.trusted:
+            raise ConfigError(
+                f"writing to {wanted.target} would run {code.function} of {code.owner}, who is not trusted",
+                f"take it off the mart, or name {code.owner} in VITRINA_TRUSTED_OWNERS",
+            )
+    if not found or not has_writer(conn):
+        return False
+    for row in fetch_all(conn, SQL["unwritable"], {"schema": schema, "table": table}):
         raise ConfigError(
-            f"writing to {wanted.target} would run {code.function} of {code.owner} with the runner's rights",
-            f"take it off the mart, or name {code.owner} in VITRINA_TRUSTED_OWNERS",
+            f"{wanted.target} has code of {found[0].owner}, and {row['role']} may not write to it",
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON {wanted.target} TO {row['role']}",
         )
+    return True
+
+
+def has_writer(conn: Connection) -> bool:
+    """Whether this database has the role as which code of marts runs."""
+    return bool(fetch_all(conn, SQL["writer"]))
 
 
 def inspect(conn: Connection, schema: str, table: str) -> dict[str, MartColumn]:

@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from vitrina.adapters.writers.converge import MartSql
+from vitrina.adapters.writers.converge import MartSql, SealedSql
 from vitrina.adapters.writers.postgres import Mart, Wanted, prepare_mart
 from vitrina.meta.db import Connection
 from vitrina.sql.describe import Column
@@ -56,7 +56,7 @@ class TableWriter:
 
     def statements(self, mart: Mart) -> MartSql:
         """Over the table itself."""
-        return MartSql(mart)
+        return SealedSql(mart) if mart.seal else MartSql(mart)
 
     def wrote(self, row: dict[str, Any]) -> None:
         """It is written."""

@@ -15,7 +15,7 @@ from vitrina.adapters.planning import resolve_key
 from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.adapters.transformers import resolve_transformer
 from vitrina.adapters.writers.converge import QueryText, Window
-from vitrina.adapters.writers.postgres import Wanted, check_mart
+from vitrina.adapters.writers.postgres import Wanted, check_mart, has_writer
 from vitrina.control.findings import Finding
 from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings, plugged_findings
@@ -26,7 +26,7 @@ from vitrina.meta.repos.captures import Capture
 from vitrina.sql.describe import Column
 from vitrina.sql.guard import check_select
 from vitrina.sql.live import understand
-from vitrina.sql.owned import foreign_owner
+from vitrina.sql.owned import foreign_code, foreign_owner
 from vitrina.sql.unique import is_unique_by_grouping
 from vitrina.sql.vet import called
 
@@ -120,16 +120,20 @@ class Validation:
         with self._found("target_table"), self.connections.resolve_reader(WAREHOUSE) as reader:
             trusted = self.connections.settings.trusted_owners
             wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or (), trusted=trusted)
-            self._check_owner(reader, plan.target)
+            self._check_owner(reader, wanted)
             for statement in check_mart(reader.conn, wanted):
                 self._say("info", "target_table", f"would run: {statement}")
 
-    def _check_owner(self, reader: PostgresReader, target: str) -> None:
+    def _check_owner(self, reader: PostgresReader, wanted: Wanted) -> None:
         """Whoever owns a mart can add a trigger to it at any time, which would run with the runner's rights."""
-        trusted = self.connections.settings.trusted_owners
-        if owner := foreign_owner(reader.conn, *split_table(target), trusted):
+        target, table = wanted.target, split_table(wanted.target)
+        if owner := foreign_owner(reader.conn, *table, wanted.trusted):
             remedy = f"ALTER TABLE {target} OWNER TO vitrina_runner, or name {owner} in VITRINA_TRUSTED_OWNERS"
             self._say("warning", "target_table", f"{target} belongs to {owner}, whose triggers could be added", remedy)
+        code = foreign_code(reader.conn, *table)
+        if code and not has_writer(reader.conn):
+            said = f"{code[0].function} of {code[0].owner} runs with the runner's rights: there is no vitrina_writer"
+            self._say("warning", "target_table", said, "run `vitrina roles` as somebody who may create roles")
 
     def _check_index(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> None:
         unknown = set(plan.mapping) - {c.name for c in output}

@@ -44,6 +44,20 @@ FROM pg_type f, pg_type d
 JOIN pg_type t ON t.oid = CASE WHEN d.typbasetype = 0 THEN d.oid ELSE d.typbasetype END  -- a domain takes what its base does
 WHERE f.oid = to_regtype(%(from)s) AND d.oid = to_regtype(%(to)s)
 
+-- name: writer
+-- Whether code of somebody's own on a mart can run as the writer: one row if so.
+SELECT 1 AS yes FROM pg_roles r
+WHERE r.rolname = 'vitrina_writer' AND has_schema_privilege(r.oid, 'etl_sealed', 'CREATE')
+
+-- name: unwritable
+-- A mart that the writer may not write, and that the runner, or whoever asks, cannot lend to it.
+SELECT w.rolname AS role
+FROM pg_class c JOIN pg_roles w ON w.rolname = 'vitrina_writer' JOIN pg_roles o ON o.oid = c.relowner
+WHERE c.oid = to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))
+  AND o.rolname <> 'vitrina_runner' AND NOT pg_has_role(current_user, c.relowner, 'USAGE')
+  AND NOT (has_table_privilege(w.oid, c.oid, 'SELECT') AND has_table_privilege(w.oid, c.oid, 'INSERT')
+           AND has_table_privilege(w.oid, c.oid, 'UPDATE') AND has_table_privilege(w.oid, c.oid, 'DELETE'))
+
 -- name: foreign_code
 -- Functions of somebody's own, and not installed by a superuser with an extension, that writing a value of one type to
 -- a column of another would run with the writer's rights: casts to the column's type or to text, and what compares and

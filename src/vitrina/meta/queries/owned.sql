@@ -51,7 +51,7 @@ SELECT t.tgfoid::bigint AS oid FROM family f JOIN pg_trigger t ON t.tgrelid = f.
 WHERE NOT t.tgisinternal AND t.tgenabled <> 'D'
 
 -- name: foreign
--- Trusted are superusers, who installed Vitrina, its runner, and whom a setting names.
+-- Of anybody but superusers, who installed Vitrina, and its runner.
 SELECT p.oid::regprocedure::text AS function, r.rolname AS owner
 FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner
 WHERE p.oid >= %(first_user_oid)s
@@ -59,7 +59,7 @@ WHERE p.oid >= %(first_user_oid)s
        OR p.oid IN (SELECT o.oprcode::oid FROM pg_operator o WHERE o.oid = ANY (%(operators)s::oid[]))
        OR p.oid IN (SELECT unnest(ARRAY[t.typinput, t.typoutput, t.typreceive, t.typsend]::oid[])
                     FROM pg_type t WHERE t.oid = ANY (%(types)s::oid[])))
-  AND NOT r.rolsuper AND r.rolname <> ALL (%(trusted)s::text[]) AND r.rolname NOT IN ('vitrina_runner', session_user)
+  AND NOT r.rolsuper AND r.rolname NOT IN ('vitrina_runner', session_user)
   AND r.oid <> ALL (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'etl')
 ORDER BY 1
 
@@ -68,7 +68,7 @@ ORDER BY 1
 SELECT format('rule %%I', w.rulename) AS function, r.rolname AS owner
 FROM pg_rewrite w JOIN pg_class c ON c.oid = w.ev_class JOIN pg_roles r ON r.oid = c.relowner
 WHERE w.ev_class = to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text)) AND w.rulename <> '_RETURN'
-  AND NOT r.rolsuper AND r.rolname <> ALL (%(trusted)s::text[]) AND r.rolname NOT IN ('vitrina_runner', session_user)
+  AND NOT r.rolsuper AND r.rolname NOT IN ('vitrina_runner', session_user)
   AND r.oid <> ALL (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'etl')
 ORDER BY 1
 
