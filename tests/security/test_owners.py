@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.security.state import hashes
+from tests.sinks import at_batch
 from tests.support import Lab
 from vitrina.control.findings import Finding
 from vitrina.control.services.validation import Validation
@@ -149,3 +150,55 @@ def test_a_mart_of_somebody_else_is_a_finding(lab: Lab, mallory: str) -> None:
 
 def findings(lab: Lab, pipeline: Pipeline) -> list[Finding]:
     return list(Validation(lab.connections).of(pipeline))
+
+
+CHILD = """
+    CREATE TABLE content.heard (who text);
+    GRANT INSERT ON content.heard TO PUBLIC;
+    CREATE FUNCTION content.late() RETURNS int LANGUAGE plpgsql AS
+        $$ BEGIN INSERT INTO content.heard VALUES (current_user); RETURN 1; END $$;
+    CREATE TABLE content.child (id int REFERENCES analytics.mart ON DELETE CASCADE);
+    CREATE FUNCTION content.linger() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN EXECUTE 'DECLARE c CURSOR WITH HOLD FOR SELECT content.late()'; RETURN old; END $$;
+    CREATE TRIGGER t BEFORE DELETE ON content.child FOR EACH ROW EXECUTE FUNCTION content.linger();
+"""
+
+
+def test_code_of_a_table_that_follows_a_mart_by_its_foreign_key_does_not_run_as_the_runner(
+    lab: Lab, mallory: str
+) -> None:
+    """A delete in the mart is one there too. Its trigger runs as its owner, but what that leaves open, at COMMIT."""
+    pipeline = lab.add(source_query=QUERY, key=["id"])
+    assert lab.run(pipeline)["error"] is None
+    lab.sql(f"SET ROLE {mallory}; {CHILD}; INSERT INTO content.child VALUES (1); RESET ROLE")
+    lab.sql("DELETE FROM content.owned WHERE id = 1")
+    error = lab.run(pipeline)["error"] or ""
+    assert lab.sql("TABLE content.heard") == []
+    assert "who is not trusted" in error
+
+
+ADDED = {
+    "trigger": "CREATE OR REPLACE TRIGGER t AFTER INSERT OR UPDATE ON analytics.mart EXECUTE FUNCTION content.seize()",
+    "default": "ALTER TABLE analytics.mart ADD COLUMN IF NOT EXISTS more boolean; "
+    "ALTER TABLE analytics.mart ALTER COLUMN more SET DEFAULT content.seized(1)",
+    "CHECK": "ALTER TABLE analytics.mart ADD CHECK (content.seized(id)) NOT VALID",
+}
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("what", ADDED)
+def test_code_that_the_owner_adds_during_a_run_does_not_run_as_the_runner(
+    lab: Lab, mallory: str, what: str, trusted: bool
+) -> None:
+    """After the first batch. Of somebody who is trusted, the next attempt runs it as it should be run."""
+    lab.configure(trusted_owners=[mallory] if trusted else [])
+    hostile = HOSTILE.replace(
+        "UPDATE etl.etl_state SET epoch = epoch + 1000", "INSERT INTO content.heard VALUES (USER)"
+    )
+    lab.sql("CREATE TABLE content.heard (who text); GRANT ALL ON content.heard TO PUBLIC")
+    lab.sql(f"SET ROLE {mallory}; {hostile}; RESET ROLE")
+    at_batch(lab, 1, ADDED[what])
+    pipeline = lab.add(source_query=QUERY, key=["id"], batch_size=3)
+    error = lab.run(pipeline)["error"]
+    assert (error is None) if trusted else ("who is not trusted" in error)
+    assert {who for (who,) in lab.sql("TABLE content.heard")} == ({"vitrina_writer"} if trusted else set())

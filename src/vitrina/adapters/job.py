@@ -180,6 +180,7 @@ def ask(conn: Connection, mart: Mart, statement: sql.Composable, params: list[An
     """The rows of a statement that names a mart: as the writer, if the mart brings code of somebody's own along."""
     if mart.seal:
         return mart.seal.ask(conn, statement, params)
+    mart.hold(conn)
     return execute(conn, statement, params).fetchall()
 
 
@@ -187,4 +188,5 @@ def write(conn: Connection, mart: Mart, statement: sql.Composable, params: list[
     """The same of one that gives no rows; how many it wrote."""
     if mart.seal:
         return mart.seal.write(conn, statement, params)
+    mart.hold(conn)
     return execute(conn, statement, params).rowcount

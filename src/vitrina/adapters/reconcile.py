@@ -201,11 +201,9 @@ class Reconciliation:
         """Where the data is: as the reader in place, or in the stage."""
         if not self.work.staged:
             return self.job.reader.fetch(statement, args or [])
-        if self.work.mart.seal:
-            with self.inquiry.scratch() as conn:
-                return ask(conn, self.work.mart, statement)
-        with transaction(self.inquiry.conn, self.inquiry.reading, read_only=True) as conn:
-            return execute(conn, statement).fetchall()
+        looking = transaction(self.inquiry.conn, self.inquiry.reading, read_only=True)
+        with self.inquiry.scratch() if self.work.mart.seal else looking as conn:
+            return ask(conn, self.work.mart, statement)
 
     def _samples(self, details: list[Row], kind: str) -> list[dict[str, Any]]:
         rows = [row for row in details if row["kind"] == kind][: self.params.sample]

@@ -32,7 +32,7 @@ def planned(conn: Connection, relations: Collection[int]) -> Uses:
 
 def foreign_code(conn: Connection, schema: str, table: str) -> list[Foreign]:
     """The functions that whoever writes to a table would run, and that are neither ours nor a superuser's."""
-    family = [row["oid"] for row in fetch_all(conn, SQL["relation"], {"schema": schema, "table": table})]
+    family = [row["oid"] for row in fetch_all(conn, SQL["reached"], {"schema": schema, "table": table})]
     uses = _own(conn, "planned", family) | _own(conn, "written", family)
     called = {"functions": list(uses.functions), "operators": list(uses.operators), "types": list(uses.types)}
     triggered = fetch_all(conn, SQL["triggered"], {"relations": family})
@@ -42,7 +42,7 @@ def foreign_code(conn: Connection, schema: str, table: str) -> list[Foreign]:
     return [Foreign(**row) for row in rows]
 
 
-def foreign_owner(conn: Connection, schema: str, table: str, trusted: Sequence[str]) -> str:
+def foreign_owner(conn: Connection, schema: str, table: str, trusted: Sequence[str] = ()) -> str:
     """Who owns a table, unless that is somebody who is trusted."""
     rows = fetch_all(conn, SQL["owner"], {"schema": schema, "table": table, "trusted": list(trusted)})
     return rows[0]["owner"] if rows else ""

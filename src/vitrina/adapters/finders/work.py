@@ -75,6 +75,7 @@ class Work:
         if self.mart.seal:
             [row] = self.mart.seal.ask(conn, statement, params)
         else:
+            self.mart.hold(conn)
             cursor = execute(conn, statement, params, binary=True)
             row = (cursor.fetchone() or {}) if cursor.description else {"written": cursor.rowcount}
         self.job.writer.wrote(row)

@@ -10,11 +10,11 @@ from psycopg import sql
 
 from vitrina.adapters.sealing import Seal
 from vitrina.adapters.stage import MOST_COLUMNS, copy_in
-from vitrina.domain.errors import ConfigError
+from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.policy import split_table
 from vitrina.meta.db import Connection, fetch_all, queries, translated
 from vitrina.sql.describe import FIRST_USER_OID, Column, operator
-from vitrina.sql.owned import foreign_code
+from vitrina.sql.owned import foreign_code, foreign_owner
 
 SQL = queries("marts")
 STAMP = "updated_at"  # a mart-only column of this name says when a row was last written
@@ -49,6 +49,7 @@ class Mart:
     pushable: bool  # keys compare the same way in the query and in the mart
     operators: Mapping[str, str] = field(default_factory=dict)  # the schema of a column's `=`, unless pg_catalog
     seal: Seal | None = None  # of a mart that brings code of somebody's own along
+    watched: "Wanted | None" = None  # of one that brings none, and belongs to somebody else: code may be added
 
     @property
     def identifier(self) -> sql.Identifier:
@@ -74,7 +75,18 @@ class Mart:
 
     def copy_in(self, conn: Connection, copy_format: str) -> AbstractContextManager[psycopg.Copy]:
         """COPY into the columns that are written."""
+        self.hold(conn)
         return copy_in(conn, self.identifier, [c.name for c in self.columns], copy_format)
+
+    def hold(self, conn: Connection) -> None:
+        """Of a mart of somebody else's: since the run began no code was added, and none is before this transaction
+        ends."""
+        if self.watched is None:
+            return
+        with translated():
+            conn.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(self.identifier))
+        if is_sealed(conn, self.watched):
+            raise RetryableError(f"code was added to {self.watched.target} during the run; it is checked anew")
 
     def cast(self, column: str, value: sql.Composable, query_type: str) -> sql.Composable:
         """A value of the query in the type (and, for keys, the collation) of the mart.
@@ -116,7 +128,8 @@ def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
             conn.execute(statement)
     mart = _fit(conn, wanted, inspect(conn, schema, table))
     seal = Seal(mart.identifier, wanted.scratch) if sealed else None
-    return replace(mart, seal=seal), [statement.as_string(conn) for statement in ddl]
+    watched = wanted if not sealed and foreign_owner(conn, schema, table) else None
+    return replace(mart, seal=seal, watched=watched), [statement.as_string(conn) for statement in ddl]
 
 
 def check_mart(conn: Connection, wanted: Wanted) -> list[str]:

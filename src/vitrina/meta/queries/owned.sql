@@ -1,8 +1,19 @@
 -- Code of tables, from the catalogue. Their children come along: partitions, and tables that inherit.
 
--- name: relation
-SELECT to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))::oid::bigint AS oid
-WHERE to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text)) IS NOT NULL
+-- name: reached
+-- What a statement that writes to a table writes to: its children, and the tables whose rows follow by a foreign key.
+WITH RECURSIVE family (oid) AS (
+    SELECT to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))::oid
+    UNION
+    SELECT further.oid FROM family f CROSS JOIN LATERAL (
+        SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = f.oid
+        UNION ALL
+        SELECT c.conrelid FROM pg_constraint c
+        WHERE c.confrelid = f.oid AND c.contype = 'f'
+          AND (c.confdeltype IN ('c', 'n', 'd') OR c.confupdtype IN ('c', 'n', 'd'))
+    ) AS further (oid)
+)
+SELECT f.oid::bigint AS oid FROM family f WHERE f.oid IS NOT NULL
 
 -- name: planned
 -- What the planner works out, whoever plans.
