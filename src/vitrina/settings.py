@@ -60,7 +60,7 @@ class Settings(BaseSettings):
     allowed_es_indexes: Names = []
     allowed_other_targets: Names = []  # of writers that plug-ins bring, with their prefix: sqlite:*
     allowed_functions: Names = []  # schema.name: functions that a query may call though the guard would refuse them
-    trusted_owners: Names = []  # roles whose triggers and the like may run as a mart is written
+    trusted_owners: Names = []  # roles whose triggers and the like may run as a mart is written, as vitrina_writer
     search_path: Names = ["public"]  # where a query finds functions and operators of extensions
     transform_modules: Names = []
     transform_timeout_seconds: float = Field(default=300, gt=0)  # for one batch; then its process is ended
