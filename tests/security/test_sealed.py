@@ -17,6 +17,10 @@ from tests.security.state import hashes
 from tests.security.test_owners import QUERY, findings, mallory
 from tests.support import Lab
 from vitrina.adapters.sealing import Seal
+from vitrina.control.plane import ControlPlane
+from vitrina.control.problems import Invalid
+from vitrina.control.services.details import Details
+from vitrina.control.services.pipelines import PipelineService
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import connect
 from vitrina.meta.roles import ensure_roles
@@ -362,3 +366,29 @@ def test_the_writer_creates_nowhere_of_ours_and_reads_nothing(lab: Lab, schema: 
     assert lab.sql("SELECT rolcanlogin, rolsuper, rolcreaterole FROM pg_roles WHERE rolname = 'vitrina_writer'") == [
         (False, False, False)
     ]
+
+
+READ = ("index", "predicate of an index", "CHECK", "policy")
+
+
+@pytest.mark.parametrize("what", READ)
+def test_who_looks_at_the_mart_runs_no_code_of_its_as_the_reader(lab: Lab, kit: str, what: str) -> None:
+    pipeline = lab.add(source_query=QUERY, key=["id"])
+    assert lab.run(pipeline)["error"] is None
+    plane = ControlPlane(lab.conninfo, lab.connections)
+    with plane.pool:
+        stored = PipelineService(plane, "viewer").get(pipeline.name)
+        assert len(Details(plane).sample(stored, 3)["rows"]) == 3
+        watched(lab, kit, what)
+        with pytest.raises(Invalid, match=f"would run content.watch.* of {kit}"):
+            Details(plane).sample(stored, 3)
+
+
+def test_triggers_keep_nobody_from_looking(lab: Lab, kit: str) -> None:
+    watched(lab, kit, "trigger")
+    pipeline = lab.add(source_query=QUERY, key=["id"])
+    assert lab.run(pipeline)["error"] is None
+    plane = ControlPlane(lab.conninfo, lab.connections)
+    with plane.pool:
+        stored = PipelineService(plane, "viewer").get(pipeline.name)
+        assert len(Details(plane).sample(stored, 3)["rows"]) == 3

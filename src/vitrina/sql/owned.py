@@ -33,19 +33,28 @@ def planned(conn: Connection, relations: Collection[int]) -> Uses:
 def foreign_code(conn: Connection, schema: str, table: str) -> list[Foreign]:
     """The functions that whoever writes to a table would run, and that are neither ours nor a superuser's."""
     family = [row["oid"] for row in fetch_all(conn, SQL["reached"], {"schema": schema, "table": table})]
-    uses = _own(conn, "planned", family) | _own(conn, "written", family)
-    called = {"functions": list(uses.functions), "operators": list(uses.operators), "types": list(uses.types)}
-    triggered = fetch_all(conn, SQL["triggered"], {"relations": family})
-    called["functions"] += [row["oid"] for row in triggered]
-    rows = fetch_all(conn, SQL["foreign"], called | {"first_user_oid": FIRST_USER_OID})
-    rows += fetch_all(conn, SQL["ruled"], {"schema": schema, "table": table})
-    return [Foreign(**row) for row in rows]
+    uses = _own(conn, "planned", family) | _own(conn, "read", family) | _own(conn, "written", family)
+    triggered = frozenset(row["oid"] for row in fetch_all(conn, SQL["triggered"], {"relations": family}))
+    ruled = fetch_all(conn, SQL["ruled"], {"schema": schema, "table": table})
+    return _foreign(conn, uses | Uses(functions=triggered)) + [Foreign(**row) for row in ruled]
+
+
+def code_of_reading(conn: Connection, schema: str, table: str) -> list[Foreign]:
+    """The same, of whoever only looks at it."""
+    family = [row["oid"] for row in fetch_all(conn, SQL["reached"], {"schema": schema, "table": table})]
+    return _foreign(conn, _own(conn, "planned", family) | _own(conn, "read", family))
 
 
 def foreign_owner(conn: Connection, schema: str, table: str, trusted: Sequence[str] = ()) -> str:
     """Who owns a table, unless that is somebody who is trusted."""
     rows = fetch_all(conn, SQL["owner"], {"schema": schema, "table": table, "trusted": list(trusted)})
     return rows[0]["owner"] if rows else ""
+
+
+def _foreign(conn: Connection, uses: Uses) -> list[Foreign]:
+    called = {"functions": list(uses.functions), "operators": list(uses.operators), "types": list(uses.types)}
+    rows = fetch_all(conn, SQL["foreign"], called | {"first_user_oid": FIRST_USER_OID})
+    return [Foreign(**row) for row in rows]
 
 
 def _own(conn: Connection, name: str, relations: Collection[int]) -> Uses:

@@ -24,6 +24,7 @@ from vitrina.meta.repos.overview import OverviewRepo
 from vitrina.meta.repos.pipelines import StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import StateRepo
+from vitrina.sql.owned import code_of_reading
 
 LOOK_SECONDS = 3
 CAPTURE_COLUMNS = (
@@ -81,6 +82,9 @@ class Details:
         if is_outside(target):
             raise Invalid(f"{target} is no table: its documents are not shown here", "search it where it is")
         with self.plane.connections.resolve_reader(WAREHOUSE) as reader:
+            for code in code_of_reading(reader.conn, *split_table(target)):
+                said = f"looking at {target} would run {code.function} of {code.owner} with the reader's rights"
+                raise Invalid(said, "look at it with rights of your own")
             table = sql.SQL("TABLE {}").format(sql.Identifier(*split_table(target))).as_string(None)
             return _first_rows(reader.within(LOOK_SECONDS), table, limit)
 

@@ -33,8 +33,24 @@ CROSS JOIN LATERAL (
 ) AS e (tree)
 WHERE e.tree IS NOT NULL
 
+-- name: read
+-- What a statement that reads works out besides: policies, and columns that are computed as they are read.
+WITH RECURSIVE family (oid) AS (
+    SELECT unnest(%(relations)s::oid[])
+    UNION
+    SELECT i.inhrelid FROM family f JOIN pg_inherits i ON i.inhparent = f.oid
+)
+SELECT e.tree
+FROM family f
+CROSS JOIN LATERAL (
+    SELECT p.polqual::text FROM pg_policy p WHERE p.polrelid = f.oid
+    UNION ALL SELECT d.adbin::text FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+              WHERE d.adrelid = f.oid AND a.attgenerated = 'v'
+) AS e (tree)
+WHERE e.tree IS NOT NULL
+
 -- name: written
--- What a statement that writes works out besides: defaults and computed columns, policies, rules.
+-- What a statement that writes works out besides: defaults and computed columns, checks of policies and of domains.
 WITH RECURSIVE family (oid) AS (
     SELECT unnest(%(relations)s::oid[])
     UNION
@@ -44,7 +60,6 @@ SELECT e.tree
 FROM family f
 CROSS JOIN LATERAL (
     SELECT d.adbin::text FROM pg_attrdef d WHERE d.adrelid = f.oid
-    UNION ALL SELECT p.polqual::text FROM pg_policy p WHERE p.polrelid = f.oid
     UNION ALL SELECT p.polwithcheck::text FROM pg_policy p WHERE p.polrelid = f.oid
     UNION ALL SELECT c.conbin::text FROM pg_attribute a JOIN pg_constraint c ON c.contypid = a.atttypid
               WHERE a.attrelid = f.oid AND a.attnum > 0 AND NOT a.attisdropped
