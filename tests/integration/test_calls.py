@@ -233,3 +233,8 @@ def test_whether_a_text_is_a_value_of_a_type_that_every_server_has_may_be_asked(
         pytest.skip("this server does not know pg_input_is_valid")
     query = f"SELECT id, pg_input_is_valid(title, '{type_}') AS ok FROM content.film_work"
     assert findings(reader, query) == []
+    reason = "SELECT id, message FROM content.film_work, pg_input_error_info(title, '{}')"
+    assert findings(reader, reason.format(type_)) == []
+    assert findings(reader, reason.format("regclass")) != []
+    assert findings(reader, reason.format("content.nothing")) != []
+    assert findings(reader, reason.replace("'{}'", "title")) != []

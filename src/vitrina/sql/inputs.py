@@ -1,4 +1,5 @@
-"""`pg_input_is_valid(value, 'type')` reads a text as a type that another text names: honest if every server has it.
+"""`pg_input_is_valid(value, 'type')`, and `pg_input_error_info`, read a text as a type that another text names: honest
+if every server has it.
 
 Any other type may bring code of its own to be run, the CHECKs of a domain for one.
 """
@@ -14,12 +15,12 @@ SELECT n.name FROM unnest(%(names)s::text[]) AS n (name) LEFT JOIN pg_type t ON 
 WHERE t.oid IS NULL OR t.oid >= %(first_user_oid)s OR t.typname LIKE '%%reg%%' OR t.typtype NOT IN ('b', 'r', 'm')
 """
 TEXT, HEADER = 25, 4
-FUNCTION = "pg_input_is_valid"
+FUNCTIONS = {"pg_input_is_valid", "pg_input_error_info"}
 
 
 def honest_calls(conn: Connection, tree: str, resolved: Resolved) -> frozenset[int]:
-    """The function's oid, if the tree alone calls it, and always with such a type."""
-    oids = {call.oid for call in resolved.calls if call.builtin and call.name == FUNCTION} - resolved.hidden
+    """The functions' oids, if the tree alone calls them, and always with such a type."""
+    oids = {call.oid for call in resolved.calls if call.builtin and call.name in FUNCTIONS} - resolved.hidden
     return frozenset(oid for oid in oids if _names_only_builtin_types(conn, tree, oid))
 
 

@@ -12,7 +12,7 @@
 | now(), CURRENT_DATE, …, age(x)                  | warning: the mart changes with the clock                       |
 | VOLATILE, whoever's                             | refused: side effects, or never twice the same value           |
 | TABLESAMPLE … REPEATABLE                        | passes: the same rows as long as the table is the same         |
-| pg_input_is_valid(x, 'integer')                 | passes if the type is a literal and every server has it        |
+| pg_input_is_valid(x, 'integer'), …_error_info   | passes if the type is a literal and every server has it        |
 | a cast to regclass, regrole, regtype, …         | refused: it reads names of objects from the catalogue          |
 | of an extension, IMMUTABLE or STABLE            | passes, except crosstab, connectby, xpath_table (execute text) |
 |                                                 | and extensions that look into the server or out of it          |
