@@ -11,9 +11,13 @@ from typing import Any
 
 from psycopg import sql
 
-from vitrina.meta.db import Connection
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.policy import split_table
+from vitrina.meta.db import Connection, fetch_all, queries
+from vitrina.sql.owned import foreign_code
 from vitrina.transforms import Row
 
+SQL = queries("marts")
 ASK = sql.SQL("SELECT etl.ask_sealed({}::text, ARRAY[{}]::text[], {}::text, {}::text) AS rows")
 
 
@@ -46,3 +50,29 @@ def counted(statement: sql.Composable) -> sql.Composed:
 def _as_text(value: object) -> sql.SQL:
     """How a parameter becomes the text that its cast in the statement reads: `$1::bigint`, `$1::text[]`."""
     return sql.SQL("%s::text[]::text" if isinstance(value, list) else "%s::text")
+
+
+def is_sealed(conn: Connection, target: str, trusted: Sequence[str]) -> bool:
+    """Whether a mart brings code of somebody's own along, which has to be trusted, and runs as the writer then. Where
+    there is no writer, because one role does everything, it runs as whoever writes."""
+    schema, table = split_table(target)
+    found = foreign_code(conn, schema, table)
+    for code in found:
+        if code.owner not in trusted:
+            raise ConfigError(
+                f"writing to {target} would run {code.function} of {code.owner}, who is not trusted",
+                f"take it off the mart, or name {code.owner} in VITRINA_TRUSTED_OWNERS",
+            )
+    if not found or not has_writer(conn):
+        return False
+    for row in fetch_all(conn, SQL["unwritable"], {"schema": schema, "table": table}):
+        raise ConfigError(
+            f"{target} has code of {found[0].owner}, and {row['role']} may not write to it",
+            f"GRANT SELECT, INSERT, UPDATE, DELETE ON {target} TO {row['role']}",
+        )
+    return True
+
+
+def has_writer(conn: Connection) -> bool:
+    """Whether this database has the role as which code of marts runs."""
+    return bool(fetch_all(conn, SQL["writer"]))

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 import psycopg
 from psycopg import sql
 
-from vitrina.adapters.sealing import Seal
+from vitrina.adapters.sealing import Seal, is_sealed
 from vitrina.adapters.stage import MOST_COLUMNS, copy_in
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.policy import split_table
 from vitrina.meta.db import Connection, fetch_all, queries, translated
 from vitrina.sql.describe import FIRST_USER_OID, Column, operator
-from vitrina.sql.owned import foreign_code, foreign_owner
+from vitrina.sql.owned import foreign_owner
 
 SQL = queries("marts")
 STAMP = "updated_at"  # a mart-only column of this name says when a row was last written
@@ -85,7 +85,7 @@ class Mart:
             return
         with translated():
             conn.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(self.identifier))
-        if is_sealed(conn, self.watched):
+        if is_sealed(conn, self.watched.target, self.watched.trusted):
             raise RetryableError(f"code was added to {self.watched.target} during the run; it is checked anew")
 
     def cast(self, column: str, value: sql.Composable, query_type: str) -> sql.Composable:
@@ -121,7 +121,7 @@ def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
     schema, table = split_table(wanted.target)
     check_width(wanted.columns)
     check_types(conn, wanted.columns)
-    sealed = is_sealed(conn, wanted)
+    sealed = is_sealed(conn, wanted.target, wanted.trusted)
     ddl = _missing_ddl(wanted, inspect(conn, schema, table))
     with translated():
         for statement in ddl:
@@ -137,37 +137,11 @@ def check_mart(conn: Connection, wanted: Wanted) -> list[str]:
     check_width(wanted.columns)
     check_types(conn, wanted.columns)
     found = inspect(conn, *split_table(wanted.target))
-    is_sealed(conn, wanted)
+    is_sealed(conn, wanted.target, wanted.trusted)
     ddl = _missing_ddl(wanted, found)
     if not ddl:
         _fit(conn, wanted, found)
     return [statement.as_string(conn) for statement in ddl]
-
-
-def is_sealed(conn: Connection, wanted: Wanted) -> bool:
-    """Whether a mart brings code of somebody's own along, which has to be trusted, and runs as the writer then. Where
-    there is no writer, because one role does everything, it runs as whoever writes."""
-    schema, table = split_table(wanted.target)
-    found = foreign_code(conn, schema, table)
-    for code in found:
-        if code.owner not in wanted.trusted:
-            raise ConfigError(
-                f"writing to {wanted.target} would run {code.function} of {code.owner}, who is not trusted",
-                f"take it off the mart, or name {code.owner} in VITRINA_TRUSTED_OWNERS",
-            )
-    if not found or not has_writer(conn):
-        return False
-    for row in fetch_all(conn, SQL["unwritable"], {"schema": schema, "table": table}):
-        raise ConfigError(
-            f"{wanted.target} has code of {found[0].owner}, and {row['role']} may not write to it",
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON {wanted.target} TO {row['role']}",
-        )
-    return True
-
-
-def has_writer(conn: Connection) -> bool:
-    """Whether this database has the role as which code of marts runs."""
-    return bool(fetch_all(conn, SQL["writer"]))
 
 
 def inspect(conn: Connection, schema: str, table: str) -> dict[str, MartColumn]:

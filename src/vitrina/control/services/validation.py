@@ -13,9 +13,10 @@ from vitrina.adapters.finders.horizon import take_horizon
 from vitrina.adapters.finders.work import LENIENCY, STAGED_ROW_COST
 from vitrina.adapters.planning import resolve_key
 from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.adapters.sealing import has_writer
 from vitrina.adapters.transformers import resolve_transformer
 from vitrina.adapters.writers.converge import QueryText, Window
-from vitrina.adapters.writers.postgres import Wanted, check_mart, has_writer
+from vitrina.adapters.writers.postgres import Wanted, check_mart
 from vitrina.control.findings import Finding
 from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings, plugged_findings
