@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
 from typing import Any
@@ -13,13 +13,13 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.capturing import Captured, capturing, logged
-from tests.patience import SHORT_LEASE
+from tests.patience import SHORT_LEASE, wait
 from tests.support import BLOCKED, Lab, wait_for
 from vitrina.adapters.captures import barrier, log, writer
 from vitrina.adapters.captures.changes import Change, Chunk
 from vitrina.adapters.captures.writer import LogWriter
 from vitrina.domain.errors import ConfigError, LeaseLost
-from vitrina.meta.db import connect
+from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.captures import Capture, CaptureRepo, Origin
 from vitrina.meta.repos.waits import in_words
 
@@ -40,8 +40,8 @@ def store() -> Iterator[Lab]:
 @contextmanager
 def claimed(lab: Lab, seconds: float = 30, max_rows: int = 1_000_000) -> Iterator[tuple[Capture, LogWriter]]:
     with lab.connections.open_warehouse("test") as conn:
-        held = CaptureRepo(conn, seconds).claim("warehouse", uuid4(), "test")
-        assert held is not None
+        held = wait(lambda: CaptureRepo(conn, seconds).claim("warehouse", uuid4(), "test"))
+        assert held is not None  # at the latest when a predecessor that was ended is gone
         log_writer = LogWriter(conn, held, seconds, max_rows)
         log_writer.start()
         yield held, log_writer
@@ -114,6 +114,13 @@ def test_only_one_claims_and_a_zombie_appends_nothing(store: Lab) -> None:
     assert read(store) == ([], 0)
 
 
+def copy_with_a_pause(conn: Connection, name: str, pause: Callable[[], None]) -> None:
+    """A COPY that is left, whatever happens in the pause: psycopg waits for its end before it closes the session."""
+    with conn.cursor().copy(writer.COPY.format(writer._table(name))) as copy:
+        copy.write_row((2, *change(2)))
+        pause()
+
+
 def test_a_zombie_in_the_middle_of_an_append_is_ended(store: Lab) -> None:
     """Stopped in a COPY it is no idle session, so only its successor can end it."""
     with claimed(store, seconds=SHORT_LEASE) as (_, zombie):
@@ -121,14 +128,15 @@ def test_a_zombie_in_the_middle_of_an_append_is_ended(store: Lab) -> None:
         conn, name = zombie._conn, store.value("SELECT name FROM etl.etl_change_segments")
         conn.execute("BEGIN")
         zombie._hold()
-        copy = conn.cursor().copy(writer.COPY.format(writer._table(name)))
-        copy.__enter__().write_row((2, *change(2)))
-        wait_for(lambda: store.value("SELECT expires_at <= clock_timestamp() FROM etl.etl_captures"))
-        with claimed(store) as (_, successor):
-            successor.append(chunk(3))
-        assert conn.pgconn.socket
+
+        def take_over() -> None:
+            wait_for(lambda: store.value("SELECT expires_at <= clock_timestamp() FROM etl.etl_captures"))
+            with claimed(store) as (_, successor):
+                successor.append(chunk(3))
+            assert conn.pgconn.socket
+
         with pytest.raises(psycopg.Error):
-            copy.__exit__(None, None, None)
+            copy_with_a_pause(conn, name, take_over)
         conn.close()
     assert [row["xid"] for row in logged(store.db, "warehouse", 0, TABLES)] == [1, 3]
 

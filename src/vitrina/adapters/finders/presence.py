@@ -46,12 +46,14 @@ def why_emptied(before: dict[str, Any] | None, now: dict[str, Any]) -> str:
 
 
 class Presence:
-    """Of the mart of one follower, kept in its position. Of one in another system the audit looks after."""
+    """Of the mart of one follower, kept in its position. One in another system is left to the audit, and so is one with
+    code of somebody's own, which a look could run."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
         self._name = work.mart.schema, work.mart.table
-        self._looked = float("inf") if is_outside(work.job.plan.target) else float("-inf")
+        self._is_left_alone = is_outside(work.job.plan.target) or work.mart.seal is not None
+        self._looked = float("-inf")
 
     def note(self, conn: Connection, position: dict[str, Any]) -> None:
         """It is as it should be."""
@@ -60,6 +62,9 @@ class Presence:
 
     def why_compare(self, conn: Connection, position: dict[str, Any], seconds: float = 0.0) -> str:
         """Why it is not what the follower left; empty if it is, or was so shortly ago."""
+        if self._is_left_alone:
+            position.pop("mart", None)
+            return ""
         if time.monotonic() - self._looked < seconds:
             return ""
         try:

@@ -3,7 +3,7 @@
 from vitrina.meta.migrate import run_sql
 
 revision = "0015"
-down_revision = "0013"
+down_revision = "0014"
 
 
 def upgrade() -> None:
