@@ -17,9 +17,11 @@ from tests.patience import patient
 from tests.support import Lab, wait_for
 from tests.wire import black_hole, is_called, through, to_postgres, wired
 from vitrina.domain.pipeline import Pipeline
+from vitrina.meta.migrate import upgrade
 from vitrina.meta.repos.leases import LeaseRepo
 from vitrina.meta.repos.marks import TURN, Mark
 from vitrina.meta.repos.requests import RequestRepo
+from vitrina.meta.roles import ensure_roles
 from vitrina.runner.main import Runner
 
 pytestmark = pytest.mark.faults
@@ -192,6 +194,16 @@ def test_a_lock_that_a_stranger_holds_stops_no_takeover_and_no_run_and_is_left_a
         assert stranger.execute("SELECT 1").fetchone() == (1,)
     for pipeline in pipelines:
         assert (lab.last_run(pipeline)["attempt"], lab.last_run(pipeline)["status"]) == (2, "SUCCESS")
+
+
+@pytest.mark.scenario(69)
+def test_locks_that_a_stranger_holds_stop_no_upgrade(lab: Lab) -> None:
+    with psycopg.connect(lab.conninfo, autocommit=True) as stranger:
+        for name in ("vitrina migrate", "vitrina roles"):
+            stranger.execute(HOLD, [name, TURN])
+        lab.db.execute("SET statement_timeout = '60s'")
+        upgrade(lab.conninfo)
+        assert ensure_roles(lab.db, ["content"], ["analytics"]).separated
 
 
 @pytest.mark.scenario(69)

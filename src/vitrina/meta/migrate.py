@@ -11,21 +11,26 @@ from psycopg.rows import tuple_row
 
 from vitrina import __version__
 from vitrina.meta import compatibility
-from vitrina.meta.db import connect
+from vitrina.meta.db import connect, translated
+from vitrina.meta.repos.marks import TURN, Mark
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-LOCK = 7_165_203_118  # of pg_advisory_xact_lock; any number, as long as it is always this one
 
 
 def upgrade(conninfo: str, to: str = "head") -> None:
     """Apply what is missing, in one transaction, one process at a time; a newer meta-store is left as it is."""
+    with connect(conninfo, "migrate") as turn, translated(), turn.transaction():
+        Mark(turn, "vitrina migrate", TURN).leave()
+        _upgrade(conninfo, to)
+
+
+def _upgrade(conninfo: str, to: str) -> None:
     import sqlalchemy as sa
     from alembic import command
     from alembic.config import Config
 
     engine = sa.create_engine("postgresql+psycopg://", creator=lambda: _connect(conninfo), poolclass=sa.NullPool)
     with engine.begin() as connection:
-        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
         if _is_newer(conninfo):
             return
         connection.execute(sa.text("CREATE SCHEMA IF NOT EXISTS etl"))

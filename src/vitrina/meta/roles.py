@@ -8,6 +8,7 @@ import psycopg
 from psycopg import errors, sql
 
 from vitrina.meta.db import SEARCH_PATH, Connection, queries, translated
+from vitrina.meta.repos.marks import TURN, Mark
 
 READER, RUNNER, API, CAPTURE = "vitrina_reader", "vitrina_runner", "vitrina_api", "vitrina_capture"
 ALL = (READER, RUNNER, API, CAPTURE)  # who sign in
@@ -15,7 +16,6 @@ WRITER = "vitrina_writer"  # as whom code of somebody's own on a mart runs; nobo
 RACES = (errors.UniqueViolation, errors.InternalError)  # another database's Vitrina grants the same at this moment
 
 SQL = queries("roles")
-LOCK = "SELECT pg_advisory_xact_lock(hashtext('vitrina roles'))"  # one process at a time
 
 # Who may touch which tables: the runner those of its run-time, the API those that people manage.
 RUN_TIME = [
@@ -58,12 +58,12 @@ class RoleReport:
 def ensure_roles(conn: Connection, source_schemas: Sequence[str], mart_schemas: Sequence[str]) -> RoleReport:
     """Create the roles where we may, and grant what the settings name."""
     with translated(), conn.transaction():
-        conn.execute(LOCK)
+        _take_turn(conn)
         for schema in mart_schemas:
             conn.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
     try:
         with conn.transaction():
-            conn.execute(LOCK)
+            _take_turn(conn)
             _create(conn)
             _grant_meta(conn)
             _grant_marts(conn, mart_schemas)
@@ -71,6 +71,11 @@ def ensure_roles(conn: Connection, source_schemas: Sequence[str], mart_schemas: 
     except errors.InsufficientPrivilege as error:
         return RoleReport(False, [f"one role does everything: {error.diag.message_primary}"])
     return RoleReport(True, notes)
+
+
+def _take_turn(conn: Connection) -> None:
+    """One process at a time, until the end of the transaction."""
+    Mark(conn, "vitrina roles", TURN).leave()
 
 
 def set_password(conn: Connection, role: str, password: str) -> None:
