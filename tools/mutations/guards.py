@@ -75,10 +75,17 @@ GUARDS = [
     ),
     Guard(
         "the code of a mart's owner",
-        "adapters/writers/postgres.py",
-        "for code in foreign_code(conn, *split_table(wanted.target), wanted.trusted):",
-        "for code in foreign_code(conn, *split_table(wanted.target), wanted.trusted)[:0]:",
+        "adapters/sealing.py",
+        "    for code in found:\n",
+        "    for code in found[:0]:\n",
         ("tests/security/test_owners.py::test_code_of_a_marts_owner_does_not_run_as_the_runner",),
+    ),
+    Guard(
+        "whom code of a trusted owner runs as",
+        "adapters/sealing.py",
+        "    return True\n",
+        "    return False\n",
+        ("tests/security/test_sealed.py::test_a_live_mart_is_followed_as_the_writer",),
     ),
     Guard(
         "the horizon",

@@ -14,6 +14,10 @@ from vitrina.meta.db import SEARCH_PATH, TEMP_FILES, Connection, connect, stall_
 from vitrina.settings import Settings
 
 
+def tell_nobody(_: Connection) -> None:
+    """No lambda: connections are handed to other processes."""
+
+
 @dataclass(frozen=True)
 class Connections:
     """Conninfo strings by role, and how sessions are set up."""
@@ -25,7 +29,7 @@ class Connections:
     settings: Settings
     captures: Mapping[str, str] = field(default_factory=dict)
     neighbours: Neighbours = field(default_factory=Neighbours, compare=False)  # how they answer this process
-    opened: Callable[[Connection], None] = lambda _: None  # told of each session
+    opened: Callable[[Connection], None] = tell_nobody  # told of each session
 
     def open_warehouse(self, name: str) -> Connection:
         """A session of the runner's role."""
