@@ -81,7 +81,7 @@ GUARDS = [
         ("tests/security/test_owners.py::test_code_of_a_marts_owner_does_not_run_as_the_runner",),
     ),
     Guard(
-        "whom code of a trusted owner runs as",
+        "the role of a trusted owner's code",
         "adapters/sealing.py",
         "    return True\n",
         "    return False\n",
