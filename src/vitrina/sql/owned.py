@@ -27,13 +27,13 @@ class Foreign:
 
 def planned(conn: Connection, relations: Collection[int]) -> Uses:
     """What of somebody's own the planner may execute for these tables and their children."""
-    return _own(conn, "planned", relations)
+    return _own(conn, relations, "planned")
 
 
 def foreign_code(conn: Connection, schema: str, table: str) -> list[Foreign]:
     """The functions that whoever writes to a table would run, and that are neither ours nor a superuser's."""
     family = [row["oid"] for row in fetch_all(conn, SQL["reached"], {"schema": schema, "table": table})]
-    uses = _own(conn, "planned", family) | _own(conn, "read", family) | _own(conn, "written", family)
+    uses = _own(conn, family, "planned", "read", "written")
     triggered = frozenset(row["oid"] for row in fetch_all(conn, SQL["triggered"], {"relations": family}))
     ruled = fetch_all(conn, SQL["ruled"], {"schema": schema, "table": table})
     return _foreign(conn, uses | Uses(functions=triggered)) + [Foreign(**row) for row in ruled]
@@ -42,7 +42,7 @@ def foreign_code(conn: Connection, schema: str, table: str) -> list[Foreign]:
 def code_of_reading(conn: Connection, schema: str, table: str) -> list[Foreign]:
     """The same, of whoever only looks at it."""
     family = [row["oid"] for row in fetch_all(conn, SQL["reached"], {"schema": schema, "table": table})]
-    return _foreign(conn, _own(conn, "planned", family) | _own(conn, "read", family))
+    return _foreign(conn, _own(conn, family, "planned", "read"))
 
 
 def foreign_owner(conn: Connection, schema: str, table: str, trusted: Sequence[str] = ()) -> str:
@@ -57,11 +57,11 @@ def _foreign(conn: Connection, uses: Uses) -> list[Foreign]:
     return [Foreign(**row) for row in rows]
 
 
-def _own(conn: Connection, name: str, relations: Collection[int]) -> Uses:
+def _own(conn: Connection, relations: Collection[int], *kinds: str) -> Uses:
     """What every server has is left out: of that, only what has no effects is worked out while planning."""
     if not relations:
         return Uses()
-    rows = fetch_all(conn, SQL[name], {"relations": list(relations)})
+    rows = fetch_all(conn, SQL["trees"], {"relations": list(relations), "kinds": list(kinds)})
     uses = reduce(or_, (read_tree(row["tree"]) for row in rows), Uses())
     return Uses(
         functions=frozenset(oid for oid in uses.functions if oid >= FIRST_USER_OID),

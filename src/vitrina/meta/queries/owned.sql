@@ -15,8 +15,10 @@ WITH RECURSIVE family (oid) AS (
 )
 SELECT f.oid::bigint AS oid FROM family f WHERE f.oid IS NOT NULL
 
--- name: planned
--- What the planner works out, whoever plans.
+-- name: trees
+-- The expressions of some kinds: `planned` is what the planner works out, whoever plans; `read` what a statement that reads
+-- works out besides, policies and columns that are computed as they are read; `written` what one that writes does,
+-- defaults and computed columns, checks of policies and of domains.
 WITH RECURSIVE family (oid) AS (
     SELECT unnest(%(relations)s::oid[])
     UNION
@@ -25,46 +27,21 @@ WITH RECURSIVE family (oid) AS (
 SELECT e.tree
 FROM family f
 CROSS JOIN LATERAL (
-    SELECT i.indexprs::text FROM pg_index i WHERE i.indrelid = f.oid
-    UNION ALL SELECT i.indpred::text FROM pg_index i WHERE i.indrelid = f.oid
-    UNION ALL SELECT s.stxexprs::text FROM pg_statistic_ext s WHERE s.stxrelid = f.oid
-    UNION ALL SELECT c.conbin::text FROM pg_constraint c WHERE c.conrelid = f.oid
-    UNION ALL SELECT p.partexprs::text FROM pg_partitioned_table p WHERE p.partrelid = f.oid
-) AS e (tree)
-WHERE e.tree IS NOT NULL
-
--- name: read
--- What a statement that reads works out besides: policies, and columns that are computed as they are read.
-WITH RECURSIVE family (oid) AS (
-    SELECT unnest(%(relations)s::oid[])
-    UNION
-    SELECT i.inhrelid FROM family f JOIN pg_inherits i ON i.inhparent = f.oid
-)
-SELECT e.tree
-FROM family f
-CROSS JOIN LATERAL (
-    SELECT p.polqual::text FROM pg_policy p WHERE p.polrelid = f.oid
-    UNION ALL SELECT d.adbin::text FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+    SELECT 'planned', i.indexprs::text FROM pg_index i WHERE i.indrelid = f.oid
+    UNION ALL SELECT 'planned', i.indpred::text FROM pg_index i WHERE i.indrelid = f.oid
+    UNION ALL SELECT 'planned', s.stxexprs::text FROM pg_statistic_ext s WHERE s.stxrelid = f.oid
+    UNION ALL SELECT 'planned', c.conbin::text FROM pg_constraint c WHERE c.conrelid = f.oid
+    UNION ALL SELECT 'planned', p.partexprs::text FROM pg_partitioned_table p WHERE p.partrelid = f.oid
+    UNION ALL SELECT 'read', p.polqual::text FROM pg_policy p WHERE p.polrelid = f.oid
+    UNION ALL SELECT 'read', d.adbin::text
+              FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
               WHERE d.adrelid = f.oid AND a.attgenerated = 'v'
-) AS e (tree)
-WHERE e.tree IS NOT NULL
-
--- name: written
--- What a statement that writes works out besides: defaults and computed columns, checks of policies and of domains.
-WITH RECURSIVE family (oid) AS (
-    SELECT unnest(%(relations)s::oid[])
-    UNION
-    SELECT i.inhrelid FROM family f JOIN pg_inherits i ON i.inhparent = f.oid
-)
-SELECT e.tree
-FROM family f
-CROSS JOIN LATERAL (
-    SELECT d.adbin::text FROM pg_attrdef d WHERE d.adrelid = f.oid
-    UNION ALL SELECT p.polwithcheck::text FROM pg_policy p WHERE p.polrelid = f.oid
-    UNION ALL SELECT c.conbin::text FROM pg_attribute a JOIN pg_constraint c ON c.contypid = a.atttypid
+    UNION ALL SELECT 'written', d.adbin::text FROM pg_attrdef d WHERE d.adrelid = f.oid
+    UNION ALL SELECT 'written', p.polwithcheck::text FROM pg_policy p WHERE p.polrelid = f.oid
+    UNION ALL SELECT 'written', c.conbin::text FROM pg_attribute a JOIN pg_constraint c ON c.contypid = a.atttypid
               WHERE a.attrelid = f.oid AND a.attnum > 0 AND NOT a.attisdropped
-) AS e (tree)
-WHERE e.tree IS NOT NULL
+) AS e (kind, tree)
+WHERE e.tree IS NOT NULL AND e.kind = ANY (%(kinds)s::text[])
 
 -- name: triggered
 -- The functions of triggers that fire, but for those that a foreign key brings.
