@@ -16,9 +16,9 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from bench.processes import cpu_seconds, memory
-from vitrina.adapters.captures.installation import install
 from vitrina.bootstrap import Warehouse, set_up
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.capture.installation import install
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import Connection, connect
 from vitrina.settings import Settings
 

@@ -17,8 +17,8 @@ from bench.search import Documents, Search, client, parse
 from bench.ways import BATCH, CONNECTIONS, ByPgSync, Floor, HelpersBulk, Vitrina, Way
 from vitrina import bootstrap
 from vitrina.demo.data import load_cinema
-from vitrina.distribution import Missing
-from vitrina.elastic import EmbeddedElasticsearch
+from vitrina.embedded.distribution import Missing
+from vitrina.embedded.elasticsearch import EmbeddedElasticsearch
 from vitrina.meta.db import Connection, connect
 from vitrina.settings import Settings
 

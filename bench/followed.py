@@ -17,9 +17,9 @@ from bench import ground
 from bench.ground import Ground
 from bench.processes import cpu_seconds
 from vitrina import bootstrap
-from vitrina.adapters.captures.installation import install
+from vitrina.capture.installation import install
 from vitrina.domain.pipeline import Pipeline
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.settings import Settings

@@ -14,7 +14,6 @@ import psycopg
 
 from bench import processes
 from vitrina import bootstrap
-from vitrina.adapters.transformers import load_transforms
 from vitrina.checks import count_differences
 from vitrina.demo.data import load_cinema
 from vitrina.domain.pipeline import Pipeline, resolve
@@ -22,6 +21,7 @@ from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.settings import Settings
+from vitrina.transforms.chain import load_transforms
 
 HOME = Path(__file__).parent / "out"
 DEADLINE = 600.0

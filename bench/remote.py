@@ -16,7 +16,7 @@ from bench.report import Options, Report
 from bench.tables import ByDlt, ByHand, ByVitrina
 from vitrina.demo.data import load_cinema
 from vitrina.domain.pipeline import Pipeline
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import connect
 
 STAGE = f"CREATE TEMP TABLE stage AS SELECT {COLUMNS} FROM analytics.by_hand LIMIT 0"

@@ -16,10 +16,10 @@ from typing import Any
 from psycopg import sql
 
 from tests.support import FAST, Lab, differences, wait_for
-from vitrina.adapters.captures import log
-from vitrina.adapters.captures.engine import Pace
-from vitrina.adapters.captures.installation import install
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.capture import log
+from vitrina.capture.engine import Pace
+from vitrina.capture.installation import install
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.runner.capturing import CaptureDesk

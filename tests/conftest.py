@@ -31,7 +31,7 @@ from tests.support import (
 )
 from vitrina.demo.search import INDEXES
 from vitrina.domain.errors import VitrinaError
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.log import configure_logging
 
 OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS")  # of the make that runs us

@@ -11,9 +11,9 @@ from psycopg.conninfo import make_conninfo
 
 from tests.capturing import EAGER, Captured, logged
 from tests.support import Lab, wait_for
-from vitrina.adapters.captures import log
-from vitrina.adapters.captures.changes import REWRITTEN
-from vitrina.adapters.captures.engine import Pace
+from vitrina.capture import log
+from vitrina.capture.changes import REWRITTEN
+from vitrina.capture.engine import Pace
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import Connection, connect
 from vitrina.runner.main import Runner

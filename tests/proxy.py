@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import httpx
 
-from vitrina.adapters.elastic.bulk import split
+from vitrina.sinks.elasticsearch.bulk import split
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vitrina.domain.errors import VitrinaError
-from vitrina.elastic import EmbeddedElasticsearch
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.elasticsearch import EmbeddedElasticsearch
+from vitrina.embedded.postgres import EmbeddedPostgres
 
 GIB = 1 << 30
 MEMORY = Path("/dev/shm")

@@ -17,19 +17,19 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.patience import SHORT_LEASE
 from tests.patience import wait_for as wait_for
-from vitrina.adapters.connections import Connections
 from vitrina.bootstrap import Warehouse, set_up
 from vitrina.demo.data import load_cinema
-from vitrina.distribution import Missing
 from vitrina.domain.pipeline import Pipeline
 from vitrina.domain.run import RunOptions
-from vitrina.elastic import VERSION, EmbeddedElasticsearch
+from vitrina.embedded.distribution import Missing
+from vitrina.embedded.elasticsearch import VERSION, EmbeddedElasticsearch
 from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.requests import RequestRepo
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
+from vitrina.sources.connections import Connections
 
 SERVER = "VITRINA_TEST_SERVER"
 ELASTIC = "VITRINA_TEST_ELASTIC"

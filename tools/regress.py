@@ -22,7 +22,7 @@ import psycopg
 from google.protobuf.message import DecodeError
 
 from vitrina.domain.errors import ConfigError, VitrinaError
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import Connection, connect
 from vitrina.sql.guard import _walk, check_select
 from vitrina.sql.vet import called

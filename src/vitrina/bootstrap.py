@@ -8,15 +8,15 @@ from psycopg import errors, sql
 from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.transformers import load_transforms
 from vitrina.control.plane import ControlPlane
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.elastic import embedded_elasticsearch, find_server
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.elasticsearch import embedded_elasticsearch, find_server
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta import migrate, roles
 from vitrina.meta.db import connect
 from vitrina.settings import Settings
+from vitrina.sources.connections import Connections
+from vitrina.transforms.chain import load_transforms
 
 DATABASE = "vitrina"
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from psycopg import sql
 
-from vitrina.adapters.elastic.client import Elastic
-from vitrina.adapters.readers.postgres import PostgresReader
-from vitrina.adapters.transformers import resolve_transformer
-from vitrina.adapters.writers.converge import QueryText
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.policy import ES_TARGET_PREFIX
+from vitrina.engine.converge import QueryText
+from vitrina.sinks.elasticsearch.client import Elastic
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.describe import Column
 from vitrina.transforms import Row
+from vitrina.transforms.chain import resolve_transformer
 
 ROWS_AT_ONCE = 10_000
 

@@ -1,7 +1,7 @@
 """Marts outside of Postgres, by plug-in: what a store must be able to do, so that Vitrina can keep a mart in it.
 
 A store holds named sets of documents, one of which is served under the mart's own name. What is sent, when, and what
-is sent again after a crash is Vitrina's affair (`adapters/elastic/delivery.py`); a store keeps four promises:
+is sent again after a crash is Vitrina's affair (`sinks/documents/delivery.py`); a store keeps four promises:
 
 - `write` is all or nothing, and writing the same twice is the same as once;
 - once `take` was called with an epoch, nothing of an older one changes anything: `Superseded` is raised instead;

@@ -11,11 +11,11 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
-from vitrina.adapters.connections import Connections
 from vitrina.control.api.app import create_app
 from vitrina.control.api.auth import needed_role
 from vitrina.control.plane import ControlPlane
 from vitrina.settings import Settings
+from vitrina.sources.connections import Connections
 
 DOCS = Path(__file__).parents[2] / "docs"
 SNAPSHOT = DOCS / "openapi.json"

@@ -13,11 +13,11 @@ from psycopg.conninfo import make_conninfo
 
 from tests.patience import patient, wait
 from tests.support import Lab
-from vitrina.adapters.transformers import load_transforms
 from vitrina.control.api.app import create_app
 from vitrina.control.plane import ControlPlane
 from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.runner.main import Runner
+from vitrina.transforms.chain import load_transforms
 
 ROLES = ("viewer", "operator", "admin")
 FILMS = "SELECT f.id AS film_id, f.title, f.rating FROM content.film_work f"

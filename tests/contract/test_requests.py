@@ -60,7 +60,7 @@ def test_preview_of_what_the_guard_refuses_is_not_executed(api: Api) -> None:
 
 
 def test_preview_ends_in_time(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vitrina.adapters.preview.TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("vitrina.inquiries.preview.TIMEOUT_SECONDS", 0.3)
     api.create()
     api.lab.sql("UPDATE etl.etl_pipelines SET source_query = %s", ENDLESS)
     refused = api.post("/pipelines/films/preview")

@@ -13,10 +13,10 @@ from tests.faults.oracle import Oracle
 from tests.patience import patient
 from tests.support import Lab, wait_for
 from vitrina import failpoints
-from vitrina.adapters.connections import Connections
 from vitrina.domain.pipeline import Pipeline
 from vitrina.log import configure_logging
 from vitrina.runner.main import Runner
+from vitrina.sources.connections import Connections
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.faults.children"])

@@ -29,13 +29,13 @@ from tests.pooling import pooling
 from tests.support import Lab, beside, make_connections, make_templates, wait_for
 from tests.wire import Wire, through, to_postgres, wired
 from vitrina import failpoints, transform
-from vitrina.adapters.connections import Connections
 from vitrina.domain.pipeline import Pipeline
-from vitrina.elastic import EmbeddedElasticsearch
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.elasticsearch import EmbeddedElasticsearch
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.log import configure_logging
 from vitrina.meta.db import connect
 from vitrina.runner.main import Runner
+from vitrina.sources.connections import Connections
 
 SETTINGS: dict[str, Any] = {
     "lease_seconds": SHORT_LEASE,

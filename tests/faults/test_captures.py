@@ -18,7 +18,7 @@ from tests.faults.capture_victim import POINTS
 from tests.faults.driver import ROUNDS
 from tests.patience import SHORT_LEASE, patient
 from tests.support import Lab, beside, make_connections, make_templates, wait_for
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import connect
 
 pytestmark = pytest.mark.faults

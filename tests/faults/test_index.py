@@ -19,10 +19,10 @@ from tests.faults.driver import ROUNDS
 from tests.patience import patient
 from tests.sinks import pause_at_batch
 from tests.support import Lab, wait_for
-from vitrina.adapters.elastic import bulk
-from vitrina.distribution import Missing
-from vitrina.elastic import EmbeddedElasticsearch
+from vitrina.embedded.distribution import Missing
+from vitrina.embedded.elasticsearch import EmbeddedElasticsearch
 from vitrina.settings import Settings
+from vitrina.sinks.elasticsearch import bulk
 
 pytestmark = pytest.mark.faults
 

@@ -21,10 +21,10 @@ from tests.integration.test_live import CARD
 from tests.living import Living, living
 from tests.patience import SHORT_LEASE, patient
 from tests.support import Lab, beside, wait_for
-from vitrina.adapters.connections import Connections
 from vitrina.domain.pipeline import Pipeline
 from vitrina.log import configure_logging
 from vitrina.runner.main import Runner
+from vitrina.sources.connections import Connections
 
 pytestmark = pytest.mark.faults
 

@@ -13,7 +13,7 @@ import pytest
 from tests.faults.driver import LEASE, ROUNDS, Driver, driving
 from tests.patience import patient
 from tests.support import BLOCKED, FAST, Lab, make_connections, make_templates
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import connect
 from vitrina.meta.repos.pipelines import PipelineRepo
 

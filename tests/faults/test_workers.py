@@ -12,8 +12,8 @@ import pytest
 
 from tests.patience import patient
 from tests.support import Lab, wait_for
-from vitrina.adapters.workers import POOL
 from vitrina.domain.pipeline import Pipeline
+from vitrina.transforms.workers import POOL
 
 pytestmark = pytest.mark.faults
 THING = "'name ' || n AS name, '{\"a\": 1.50}'::json AS doc, n::numeric / 3 AS part FROM content.thing"
@@ -145,7 +145,7 @@ def test_batches_and_runs_share_a_warm_process_and_values_come_back_exactly(lab:
 def test_a_worker_dies_with_its_runner_even_in_the_middle_of_an_endless_loop(mark: Path, tmp_path: Path) -> None:
     """The runner is killed, and nobody is left to end it."""
     program = (
-        "from vitrina.adapters.workers import POOL\nfrom vitrina.adapters.frames import Batch, Order\n"
+        "from vitrina.transforms.workers import POOL\nfrom vitrina.transforms.frames import Batch, Order\n"
         "from vitrina.sql.describe import Column\n"
         "worker = POOL.get(['odd_transforms'], 0, lambda: None)\n"
         "order = Order('rows', ['hang_in_c'], [Column('id', 'integer')], ['id'], Batch(['id'], [(1,)]))\n"

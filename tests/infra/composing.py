@@ -25,7 +25,7 @@ from psycopg import sql
 
 from tests.acceptance.processes import CLEAN
 from tests.patience import patient, wait
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 
 ROOT = Path(__file__).parents[2]
 FILE, DOCKERFILE = ROOT / "infra" / "docker-compose.yml", ROOT / "Dockerfile"

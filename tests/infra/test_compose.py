@@ -18,7 +18,7 @@ from psycopg.rows import dict_row
 from tests.acceptance.processes import free_port
 from tests.infra.composing import FILE, ROOT, Composed, path_with, read, read_env
 from tests.support import differences, wait_for
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.files import demo_pipelines
 from vitrina.meta.roles import ALL
 

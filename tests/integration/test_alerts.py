@@ -17,12 +17,12 @@ from tests.patience import patient
 from tests.receiver import Receiver, receiving
 from tests.support import Lab, make_connections, wait_for
 from vitrina import failpoints
-from vitrina.adapters.connections import Connections
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline
 from vitrina.log import configure_logging
 from vitrina.runner.alerting import AlertDesk
 from vitrina.runner.main import Runner
+from vitrina.sources.connections import Connections
 
 DOCS = Path(__file__).parents[2] / "docs" / "alerts.md"
 SECRET = "a planted secret"

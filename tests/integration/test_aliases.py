@@ -10,13 +10,13 @@ import vitrina
 from tests.elastic import Search
 from tests.support import Lab
 
-ADAPTERS = Path(vitrina.__file__).parent / "adapters"
+ROOMS = [Path(vitrina.__file__).parent / name for name in ("engine", "sinks", "sources", "capture", "inquiries")]
 AFTER_AS = re.compile(r"\b(?:AS|WITH|JOIN|FROM)\s+([a-z][a-z_0-9]*)\b")
 
 
 def names() -> list[str]:
-    """Whatever follows AS, and the like, in a statement of the adapters; a query that has vitrina_… is refused."""
-    found = {name for file in ADAPTERS.rglob("*.py") for name in AFTER_AS.findall(file.read_text())}
+    """Whatever follows AS, and the like, in a statement of a run; a query that has vitrina_… is refused."""
+    found = {name for room in ROOMS for file in room.rglob("*.py") for name in AFTER_AS.findall(file.read_text())}
     return sorted(name for name in found | {"c1", "s1", "m1", "d", "q", "m"} if not name.startswith("vitrina_"))
 
 

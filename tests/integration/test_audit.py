@@ -15,8 +15,8 @@ from tests.elastic import Search, open_search
 from tests.living import Living, living, living_elsewhere
 from tests.support import Lab, beside, wait_for
 from vitrina import Row, transform
-from vitrina.adapters.finders import audit as audit_module
 from vitrina.domain.pipeline import Pipeline
+from vitrina.engine.live import audit as audit_module
 from vitrina.meta.db import connect
 from vitrina.runner.main import Runner
 
@@ -170,7 +170,7 @@ def test_however_small_the_ranges_every_key_is_in_one(
 
 
 def test_very_many_wrong_rows_mean_a_comparison(live: Living, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vitrina.adapters.finders.sampling.MOST_SUSPECTS", 10)
+    monkeypatch.setattr("vitrina.engine.live.sampling.MOST_SUSPECTS", 10)
     pipeline = live.add(TITLES)
     live.follow(pipeline)
     live.lab.sql("UPDATE analytics.mart SET title = 'by hand'")

@@ -15,7 +15,7 @@ from tests.elastic import Search
 from tests.living import living
 from tests.support import QUICK, SERVER, Lab, drop, wait_for
 from vitrina.bootstrap import Warehouse, set_up
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import connect
 from vitrina.settings import Settings
 

@@ -10,9 +10,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.corpora import FIXTURES
 from tests.patience import patient
 from tests.support import Lab
-from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import connect
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.rules import Finding
 from vitrina.sql.vet import called, vet_select
 

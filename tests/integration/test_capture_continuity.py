@@ -11,10 +11,10 @@ import pytest
 
 from tests.capturing import Captured, capturing, capturing_from, own_server
 from tests.support import wait_for
-from vitrina.adapters.captures import log
-from vitrina.adapters.captures.engine import Pace
-from vitrina.adapters.captures.stream import Stream
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.capture import log
+from vitrina.capture.engine import Pace
+from vitrina.capture.stream import Stream
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import connect
 
 KINDS = ["wal", "trigger"]
@@ -274,7 +274,7 @@ def test_a_position_that_was_lost_after_the_log_was_emptied(trigger: Captured) -
 
 
 def test_what_is_stored_is_emptied_at_the_source(trigger: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vitrina.adapters.captures.trigger.HALF_BYTES", 50_000)
+    monkeypatch.setattr("vitrina.capture.trigger.HALF_BYTES", 50_000)
 
     def left() -> Any:
         return trigger.lab.value(

@@ -6,8 +6,8 @@ import pytest
 
 from tests.acceptance.client import vitrina
 from tests.capturing import TABLES, Captured, capturing
-from vitrina.adapters.captures import log
-from vitrina.adapters.captures.installation import plan_install, remove
+from vitrina.capture import log
+from vitrina.capture.installation import plan_install, remove
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.repos.captures import CaptureRepo
 

@@ -15,9 +15,10 @@ from psycopg.conninfo import make_conninfo
 from tests.capturing import Captured, capturing, logged
 from tests.patience import SHORT_LEASE, wait
 from tests.support import BLOCKED, Lab, wait_for
-from vitrina.adapters.captures import barrier, log, writer
-from vitrina.adapters.captures.changes import Change, Chunk
-from vitrina.adapters.captures.writer import LogWriter
+from vitrina.capture import appending as writer
+from vitrina.capture import barrier, log
+from vitrina.capture.appending import LogWriter
+from vitrina.capture.changes import Change, Chunk
 from vitrina.domain.errors import ConfigError, LeaseLost
 from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.captures import Capture, CaptureRepo, Origin

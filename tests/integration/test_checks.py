@@ -7,9 +7,9 @@ import pytest
 
 from tests.elastic import Search, open_search
 from tests.support import Lab
-from vitrina.adapters.elastic.client import Elastic
 from vitrina.checks import count_different_documents
 from vitrina.domain.pipeline import Pipeline, resolve
+from vitrina.sinks.elasticsearch.client import Elastic
 
 RATINGS = """
 SELECT r.film_id, round(avg(r.rating), 2) AS avg_rating, count(*) AS n, max(r.modified) AS last

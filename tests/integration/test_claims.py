@@ -18,7 +18,6 @@ from bench.costs import buffers
 from tests.patience import SHORT_LEASE, wait_for
 from tests.support import Lab
 from vitrina import transform
-from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError, LeaseLost, RetryableError
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline
@@ -33,6 +32,7 @@ from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.main import Runner
 from vitrina.runner.manager import PipelineManager
+from vitrina.sources.postgres import PostgresReader
 
 HERE = " AND datname = current_database()"  # the server is shared with other tests
 ROUNDS = int(os.environ.get("VITRINA_ROUNDS", "0"))

@@ -9,12 +9,12 @@ from tests.catalogue import CASES, NAMES, OURS, REPLACE, SETUP
 from tests.integration.test_dependencies import ALLOWED, LOUDER, SHOUTED, assert_equal_for_the_reader, at_rest
 from tests.living import Living, living, living_elsewhere
 from tests.support import Lab
-from vitrina.adapters.finders import live as live_mode
-from vitrina.adapters.finders import watch
-from vitrina.adapters.finders.full import FullMode
-from vitrina.adapters.finders.impact import Impact
-from vitrina.adapters.finders.touched import Touched
-from vitrina.adapters.finders.watch import Dependence
+from vitrina.engine.full import FullMode
+from vitrina.engine.live import mode as live_mode
+from vitrina.engine.live import watch
+from vitrina.engine.live.impact import Impact
+from vitrina.engine.live.watch import Dependence
+from vitrina.engine.touched import Touched
 
 LOUD = REPLACE.format("shout(t text) RETURNS text", "t || '!'")
 PLACES = {

@@ -15,16 +15,17 @@ import pytest
 from pydantic import SecretStr
 
 from tests.support import elastic_server, start_or_skip, wait_for
-from vitrina import distribution, elastic
-from vitrina.distribution import Missing, default_cache, fetch, find_java
 from vitrina.domain.errors import ConfigError
-from vitrina.elastic import EmbeddedElasticsearch, find_server
-from vitrina.host import Account
+from vitrina.embedded import distribution
+from vitrina.embedded import elasticsearch as elastic
+from vitrina.embedded.distribution import Missing, default_cache, fetch, find_java
+from vitrina.embedded.elasticsearch import EmbeddedElasticsearch, find_server
+from vitrina.embedded.host import Account
 from vitrina.settings import Settings
 
 START = "import sys; from pathlib import Path; from tests.support import elastic_server; "
 START += "elastic_server(Path(sys.argv[1])).start()"
-FETCH = "import sys; from pathlib import Path; from vitrina import distribution as d, host; "
+FETCH = "import sys; from pathlib import Path; from vitrina.embedded import distribution as d, host; "
 FETCH += "v = sys.argv[2]; d.fetch(v, Path(sys.argv[1]), d.find_java(v, host.Account()))"
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as another user")
 real = pytest.mark.elasticsearch

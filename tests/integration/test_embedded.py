@@ -18,9 +18,9 @@ import psycopg
 import pytest
 
 from tests.patience import patient, wait_for
-from vitrina import host
 from vitrina.domain.errors import ConfigError
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded import host
+from vitrina.embedded.postgres import EmbeddedPostgres
 
 FAST = {"fsync": "off", "shared_buffers": "16MB"}
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as another user")
@@ -28,7 +28,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the serve
 START = """
 import sys
 from pathlib import Path
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 bin_dir = Path(sys.argv[2]) if sys.argv[2:] else None
 settings = {"fsync": "off", "shared_buffers": "16MB"}
 EmbeddedPostgres(Path(sys.argv[1]), bin_dir=bin_dir, settings=settings).start()

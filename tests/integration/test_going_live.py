@@ -12,8 +12,8 @@ from tests.integration.test_live import AGGREGATE, CARD
 from tests.living import TABLES, Living, living
 from tests.patience import patient
 from tests.support import BLOCKED, Lab, wait_for
-from vitrina.adapters.captures import barrier, log
-from vitrina.adapters.captures.installation import remove
+from vitrina.capture import barrier, log
+from vitrina.capture.installation import remove
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.runner.main import Runner

@@ -11,9 +11,9 @@ from tests.capturing import own_server
 from tests.clocks import jump
 from tests.elastic import Search
 from tests.support import Lab
-from vitrina.adapters.finders.horizon import SQL as HORIZON
 from vitrina.domain.pipeline import Pipeline
 from vitrina.runner.clock import ClockWatch
+from vitrina.sources.horizon import SQL as HORIZON
 from vitrina.transforms import transform
 
 NOTES = "SELECT id, body, at FROM ugc.notes"

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from tests.capturing import own_server
 from tests.support import wait_for
-from vitrina.adapters.finders.horizon import take_horizon
 from vitrina.meta.db import connect
+from vitrina.sources.horizon import take_horizon
 
 VACUUMING = """
     SELECT count(*) AS n FROM pg_stat_activity

@@ -11,7 +11,7 @@ from tests.capturing import EAGER, logged
 from tests.integration.test_live import AGGREGATE, CARD
 from tests.living import Living, living
 from tests.support import Lab, wait_for
-from vitrina.adapters.captures.images import Images
+from vitrina.capture.images import Images
 from vitrina.meta.repos.captures import CaptureRepo
 
 GENRES = "SELECT g.id AS film_id, g.name FROM content.genre g"

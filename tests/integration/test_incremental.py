@@ -15,14 +15,14 @@ from psycopg.conninfo import make_conninfo
 from tests.faults.children import FORKS, run_once
 from tests.patience import patient, wait_for
 from tests.support import Lab
-from vitrina.adapters.finders.horizon import SQL as HORIZON
-from vitrina.adapters.finders.incremental import IncrementalMode
-from vitrina.adapters.job import StepResult
 from vitrina.domain.pipeline import Pipeline
+from vitrina.engine.incremental import IncrementalMode
+from vitrina.engine.job import StepResult
 from vitrina.meta.db import Connection, connect, fetch_all
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.runner.main import Runner
+from vitrina.sources.horizon import SQL as HORIZON
 from vitrina.transforms import Row, transform
 
 NOTES = "SELECT id, body, modified FROM ugc.notes"

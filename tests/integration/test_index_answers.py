@@ -12,8 +12,8 @@ from tests.elastic import Search
 from tests.proxy import Answer, Lost, Proxy, Request, Rule, proxying, refuse
 from tests.sinks import assert_tidy
 from tests.support import wait_for
-from vitrina.adapters.elastic import bulk
 from vitrina.domain.pipeline import Pipeline
+from vitrina.sinks.elasticsearch import bulk
 
 ROUNDS = int(os.environ.get("VITRINA_ROUNDS", "0"))
 BLOCK = b'{"error": {"type": "cluster_block_exception", "reason": "disk usage exceeded flood-stage"}, "status": 403}'

@@ -10,11 +10,11 @@ import pytest
 
 from tests.elastic import Search
 from tests.sinks import assert_tidy, pause_at_batch
-from vitrina.adapters.elastic.client import Elastic, Intruder
-from vitrina.adapters.elastic.index import IndexKeeper
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.repos.indexes import IndexRepo
+from vitrina.sinks.elasticsearch.client import Elastic, Intruder
+from vitrina.sinks.elasticsearch.index import IndexKeeper
 
 GENRES = """
     SELECT f.id AS film_id, f.title, array_agg(g.name ORDER BY g.name) AS genres

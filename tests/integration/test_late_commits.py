@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 
 from tests.support import Lab
-from vitrina.adapters.finders import incremental
-from vitrina.adapters.finders.horizon import SQL as HORIZON
-from vitrina.adapters.finders.horizon import Horizon
-from vitrina.adapters.finders.incremental import IncrementalMode
 from vitrina.domain.pipeline import Pipeline
+from vitrina.engine import incremental
+from vitrina.engine.incremental import IncrementalMode
 from vitrina.meta.db import Connection, connect, fetch_all
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
+from vitrina.sources.horizon import SQL as HORIZON
+from vitrina.sources.horizon import Horizon
 
 TRIALS = int(os.environ.get("VITRINA_TRIALS", "240"))  # in all, over the six cursors below; `make model`: 1,020
 SEED = int(os.environ.get("VITRINA_SEED", "1"))  # of the trials that must lose nothing

@@ -10,12 +10,12 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.support import Lab
-from vitrina.adapters.connections import Connections
 from vitrina.cli.checking import temporary_files
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import RetryableError
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import connect, transaction, translated
+from vitrina.sources.connections import Connections
 
 # Sorts some 30 MB, with memory for none of it.
 LARGE = """

@@ -12,9 +12,9 @@ from tests.corpora import HERE
 from tests.livenodes import CLAUSES, KINDS, read_headers, read_lists, written
 from tests.liveoracle.worlds import SCHEMA
 from tests.support import Lab
-from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import transaction
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.live import understand
 from vitrina.sql.live.nodes import Node, parse_tree, walk
 from vitrina.sql.tree import rewritten_tree

@@ -10,8 +10,8 @@ from psycopg import sql
 
 from tests.livefuzz import FIXTURES, Shape, World, prepare, shapes
 from tests.support import Lab
-from vitrina.adapters.readers.postgres import PostgresReader
-from vitrina.adapters.writers.converge import QueryText
+from vitrina.engine.converge import QueryText
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.live import understand
 from vitrina.sql.live.recompute import Recompute, Way, choose_recompute, ways
 

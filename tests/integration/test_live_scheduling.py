@@ -9,8 +9,8 @@ import pytest
 from tests.integration.test_live import AGGREGATE, CARD
 from tests.living import Living, living
 from tests.support import Lab, differences, wait_for
-from vitrina.adapters.finders import lingering, pacing
 from vitrina.domain.pipeline import Pipeline
+from vitrina.engine.live import lingering, pacing
 from vitrina.meta.repos import pipelines as repo
 from vitrina.meta.repos.leases import LeaseRepo
 from vitrina.meta.repos.pipelines import PipelineRepo

@@ -7,7 +7,7 @@ import pytest
 from tests.integration.test_live import CARD
 from tests.living import Living, living
 from tests.support import Lab
-from vitrina.adapters.finders import live as live_mode
+from vitrina.engine.live import mode as live_mode
 from vitrina.runner.main import Runner
 
 PLACES = """SELECT film_id, user_id, rating, rank() OVER (PARTITION BY film_id ORDER BY rating DESC) AS place

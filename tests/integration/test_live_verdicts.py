@@ -9,8 +9,8 @@ from psycopg import sql
 from tests.corpora import HERE
 from tests.livefuzz import FIXTURES, Shape, shapes
 from tests.support import Lab
-from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.domain.errors import ConfigError
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.live import LiveView, Occurrence, guardable, paths, understand
 from vitrina.sql.vet import vet_select
 

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from tests.support import Lab
-from vitrina.adapters.finders.comparison import Comparison
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.pipeline import Pipeline
+from vitrina.engine.comparison import Comparison
 
 FILMS = "SELECT id AS film_id, title, rating FROM content.film_work"
 ITEMS = "SELECT id, name FROM content.item"

@@ -8,8 +8,8 @@ import pytest
 from tests.living import living
 from tests.sinks import SqliteSink, assert_equal, failed, went
 from tests.support import Lab
-from vitrina.adapters.plugged import resolve_store
 from vitrina.control.services.validation import Validation
+from vitrina.sinks.plugin.store import resolve_store
 
 FILMS = "SELECT f.id AS film_id, f.title, f.rating FROM content.film_work f"
 LIVE = """
@@ -17,7 +17,7 @@ LIVE = """
     FROM content.film_work f LEFT JOIN content.genre_film_work fg ON fg.film_work_id = f.id
     LEFT JOIN content.genre g ON g.id = fg.genre_id GROUP BY f.id"""
 TAP = """
-from vitrina.adapters.captures.trigger import TriggerTap
+from vitrina.capture.trigger import TriggerTap
 class Counting(TriggerTap):
     polls = 0
     def poll(self, seconds):

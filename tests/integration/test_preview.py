@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.support import Lab
-from vitrina.adapters import preview
 from vitrina.domain.errors import ConfigError
+from vitrina.inquiries import preview
 
 FILMS = "SELECT f.id AS film_id, f.title, f.creation_date FROM content.film_work f ORDER BY f.id"
 TASKS = [

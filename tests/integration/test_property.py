@@ -10,11 +10,11 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.support import Lab
-from vitrina.adapters.transformers import load_transforms
 from vitrina.checks import count_differences
 from vitrina.demo.data import mutate_cinema
 from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.files import demo_pipelines
+from vitrina.transforms.chain import load_transforms
 
 ROUNDS = int(os.environ.get("VITRINA_ROUNDS", "4"))
 BATCHES = (1, 2, 7, 50, 5_000)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support import BLOCKED, Lab, wait_for
 from vitrina import Row, transform
-from vitrina.adapters import reconcile
 from vitrina.domain.pipeline import Pipeline
+from vitrina.inquiries import reconcile
 
 FILMS = "SELECT f.id AS film_id, f.title, f.rating FROM content.film_work f"
 AGG = "SELECT film_id, avg(rating) AS avg_rating, count(*) AS votes FROM ugc.ratings GROUP BY film_id"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.support import Lab
-from vitrina.adapters import reconcile
 from vitrina.domain.pipeline import Pipeline
+from vitrina.inquiries import reconcile
 
 FILMS = "SELECT f.id AS film_id, f.title, f.rating FROM content.film_work f"
 ITEMS = "SELECT i.id, i.title, i.changed_at FROM content.items i"

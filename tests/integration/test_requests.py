@@ -14,10 +14,10 @@ import pytest
 from tests.faults.driver import driving
 from tests.patience import SHORT_LEASE, patient
 from tests.support import BLOCKED, Lab, wait_for
-from vitrina.adapters import reconcile
 from vitrina.domain.errors import ConfigError, LeaseLost
 from vitrina.domain.pipeline import Pipeline
 from vitrina.domain.request import RequestKind
+from vitrina.inquiries import reconcile
 from vitrina.meta.repos.requests import RequestClaim, RequestRepo
 from vitrina.runner.main import Runner
 from vitrina.runner.manager import PipelineManager

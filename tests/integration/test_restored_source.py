@@ -9,7 +9,7 @@ import pytest
 from tests.capturing import Captured, capturing_from, own_server
 from tests.living import Living
 from tests.support import wait_for
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import connect
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests import room
 from tests.support import FAST
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from structlog.testing import capture_logs
 
 from tests.elastic import Search
 from tests.support import Lab
-from vitrina.adapters.elastic.tidying import tidy_indexes
 from vitrina.domain.pipeline import Pipeline
 from vitrina.settings import Settings
+from vitrina.sinks.documents.tidying import tidy_indexes
 
 SHADOWS = "SELECT count(*) FROM pg_class WHERE relnamespace = 'etl_shadow'::regnamespace AND relkind = 'r'"
 STATES = "SELECT generation, state FROM etl.etl_indexes ORDER BY generation"

@@ -7,9 +7,9 @@ import pytest
 
 from tests.support import Lab
 from vitrina import Row, transform
-from vitrina.adapters.transformers import load_transforms
 from vitrina.domain.pipeline import Pipeline
 from vitrina.transforms import REGISTRY
+from vitrina.transforms.chain import load_transforms
 
 SELECT = "SELECT n AS id, 'name ' || n AS name, n * 10 AS at FROM content.thing"
 

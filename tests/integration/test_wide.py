@@ -8,13 +8,14 @@ from psycopg.conninfo import make_conninfo
 
 from tests.living import living
 from tests.support import Lab
-from vitrina.adapters.elastic.shape import MOST_FIELDS, Shape, count_fields
-from vitrina.adapters.stage import MOST_COLUMNS
-from vitrina.adapters.writers.postgres import Wanted, check_mart, prepare_mart
-from vitrina.adapters.writers.report import WIDE
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline, resolve
+from vitrina.engine.mart import Wanted
+from vitrina.engine.stage import MOST_COLUMNS
+from vitrina.inquiries.report import WIDE
+from vitrina.sinks.elasticsearch.shape import MOST_FIELDS, Shape, count_fields
+from vitrina.sinks.table.mart import check_mart, prepare_mart
 from vitrina.sql.describe import Column
 
 

@@ -23,10 +23,10 @@ from tests.sinks import (
 )
 from tests.support import Lab
 from vitrina import Row, transform
-from vitrina.adapters.transformers import load_transforms
 from vitrina.demo.data import mutate_cinema
 from vitrina.domain.pipeline import Pipeline
 from vitrina.transforms import REGISTRY
+from vitrina.transforms.chain import load_transforms
 
 ROUNDS = int(os.environ.get("VITRINA_ROUNDS", "6"))
 ITEMS = "SELECT id, title, price, at FROM content.item"

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.liveoracle.checks import Miss
 from tests.liveoracle.running import prepare, run, shrunk, told
 from tests.liveoracle.shares import count, written
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import Connection, connect
 
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off", "jit": "off"}

@@ -15,8 +15,8 @@ from psycopg.pq import ExecStatus
 
 from tests.corpora import KINDS, Text, kind_of
 from tests.support import Lab
-from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.domain.errors import ConfigError, VitrinaError
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.guard import check_select
 from vitrina.sql.vet import called
 

@@ -8,8 +8,8 @@ from psycopg import sql
 from tests.corpora import FIXTURES, KINDS, Text, corpus, kind_of
 from tests.security.layers import SCHEMAS
 from tests.support import Lab
-from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.domain.errors import ConfigError
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.vet import vet_select
 
 HOSTILE, HONEST = corpus("hostile"), corpus("honest")

@@ -16,12 +16,12 @@ from tests.living import living
 from tests.security.state import hashes
 from tests.security.test_owners import QUERY, findings, mallory
 from tests.support import Lab
-from vitrina.adapters.sealing import Seal
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Invalid
 from vitrina.control.services.details import Details
 from vitrina.control.services.pipelines import PipelineService
 from vitrina.domain.pipeline import Pipeline
+from vitrina.engine.sealing import Seal
 from vitrina.meta.db import connect
 from vitrina.meta.roles import ensure_roles
 

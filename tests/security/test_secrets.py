@@ -20,7 +20,7 @@ from tests.contract import test_access, test_console
 from tests.contract.server import CHANGED_FILMS, FILMS
 from tests.patience import patient
 from tests.support import Lab, wait_for
-from vitrina.adapters.captures.stream import Stream
+from vitrina.capture.stream import Stream
 from vitrina.control.plane import ControlPlane
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.pipeline import Pipeline

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support import Lab
-from vitrina.adapters.readers.postgres import PostgresReader
 from vitrina.domain.errors import ConfigError, VitrinaError
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.vet import vet_select
 
 SCHEMAS = ["content"]

@@ -16,10 +16,10 @@ from psycopg import sql
 from tests.corpora import FIXTURES, corpus
 from tests.security.state import hash_of, hashes
 from tests.support import Lab
-from vitrina.adapters import planning
-from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina import planning
 from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import connect
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.vet import Vetted
 from vitrina.transforms import transform
 

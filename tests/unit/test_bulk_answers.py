@@ -8,11 +8,11 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from vitrina.adapters.elastic.bulk import BulkSender, Shipment
-from vitrina.adapters.elastic.client import Answer, Elastic
 from vitrina.domain.errors import FatalError
 from vitrina.metrics.events import REGISTRY
 from vitrina.settings import Settings
+from vitrina.sinks.elasticsearch.bulk import BulkSender, Shipment
+from vitrina.sinks.elasticsearch.client import Answer, Elastic
 
 TAKEN = {"index": {"_id": 'a"status":b', "status": 201}}
 BUSY = {"index": {"_id": "c", "status": 429, "error": {"type": "es_rejected_execution_exception", "reason": "full"}}}

@@ -41,7 +41,7 @@ def test_the_overview_has_every_command_and_completion() -> None:
     [
         (["--help"], {"httpx", "pydantic", "psycopg", "vitrina.cli.output"}),
         (["list", "--help"], {"psycopg", "sqlalchemy", "vitrina.sql", "vitrina.control", "vitrina.cli.stack"}),
-        (["plan", "--help"], {"psycopg", "sqlalchemy", "vitrina.sql", "vitrina.adapters"}),
+        (["plan", "--help"], {"psycopg", "sqlalchemy", "vitrina.sql", "vitrina.engine", "vitrina.sinks"}),
         (["runner", "--help"], {"sqlalchemy", "fastapi", "vitrina.runner.main", "vitrina.cli.demo"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

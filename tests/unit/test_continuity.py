@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from vitrina.adapters.finders.continuity import Place
+from vitrina.sources.continuity import Place
 
 BEFORE: dict[str, Any] = {
     "system": "7",

@@ -6,11 +6,11 @@ from typing import get_args
 
 import yaml
 
-from vitrina.adapters.elastic.types import MAPPINGS
-from vitrina.adapters.planning import check_impact
 from vitrina.control.services.freshness import State
 from vitrina.domain.pipeline import Pipeline, resolve
+from vitrina.planning import check_impact
 from vitrina.settings import Settings
+from vitrina.sinks.elasticsearch.types import MAPPINGS
 
 ROOT = Path(__file__).parents[2]
 DOCS, LIVE_CODE = ROOT / "docs", ROOT / "src" / "vitrina" / "sql" / "live"

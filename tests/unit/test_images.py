@@ -2,8 +2,8 @@
 
 import pytest
 
-from vitrina.adapters.captures.changes import Columns
-from vitrina.adapters.captures.images import suffices, together
+from vitrina.capture.changes import Columns
+from vitrina.capture.images import suffices, together
 
 GENRE, TWO = {"g": ["id"]}, {"g": ["id", "name"], "f": ["id"]}
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from vitrina.adapters.finders.pacing import COMPARISONS, Pacing
+from vitrina.engine.live.pacing import COMPARISONS, Pacing
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.record_pgoutput import RECORDED, STEPS
-from vitrina.adapters.captures.pgoutput import Begin, Commit, Decoder, Row
-from vitrina.adapters.captures.positions import Snapshot, format_lsn, parse_lsn
+from vitrina.capture.pgoutput import Begin, Commit, Decoder, Row
+from vitrina.capture.positions import Snapshot, format_lsn, parse_lsn
 from vitrina.domain.errors import FatalError
 
 MESSAGES = {name: [bytes.fromhex(data) for data in hexes] for name, hexes in json.loads(RECORDED.read_text()).items()}

@@ -10,9 +10,9 @@ import typer
 from rich.text import Text
 
 from vitrina import bootstrap
-from vitrina.adapters.captures import installation
-from vitrina.adapters.captures.status import live_tables, report
-from vitrina.adapters.captures.stream import Stream
+from vitrina.capture import installation
+from vitrina.capture.status import live_tables, report
+from vitrina.capture.stream import Stream
 from vitrina.cli.output import Format, Output, Yes, ask, note, say, say_beside, say_fields, say_json, say_table, span
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import WAREHOUSE

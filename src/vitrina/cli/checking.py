@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from vitrina.adapters.captures.status import report
-from vitrina.adapters.connections import Connections
+from vitrina.capture.status import report
 from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import Connection, connect, fetch_one, queries
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.meta.repos.pipelines import FAR_BEHIND
 from vitrina.meta.repos.waits import WaitRepo, in_words, remedy_of
+from vitrina.sources.connections import Connections
 
 SOURCE = queries("capture_source")
 SESSIONS = queries("limits")

@@ -12,8 +12,6 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from vitrina import bootstrap
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.elastic.client import Elastic
 from vitrina.checks import count_differences, count_different_documents
 from vitrina.cli.output import console, program, say, say_table
 from vitrina.control.services.freshness import freshness
@@ -35,7 +33,7 @@ from vitrina.demo.search import INDEXES, search_films
 from vitrina.domain.errors import FatalError, VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
 from vitrina.domain.policy import is_index
-from vitrina.elastic import embedded_elasticsearch
+from vitrina.embedded.elasticsearch import embedded_elasticsearch
 from vitrina.files import demo_pipelines
 from vitrina.log import configure_logging
 from vitrina.meta.db import Connection, connect
@@ -44,6 +42,8 @@ from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
+from vitrina.sinks.elasticsearch.client import Elastic
+from vitrina.sources.connections import Connections
 
 ENDED = ("IDLE", "FAILED", "PAUSED")
 COUNTS = ("read", "written", "deleted", "unchanged")

@@ -13,22 +13,22 @@ import typer
 from rich.text import Text
 
 from vitrina import __version__, bootstrap
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.elastic.client import Elastic
-from vitrina.adapters.transformers import load_transforms
 from vitrina.cli.checking import Check, Checks, captures, temporary_files, waits
 from vitrina.cli.output import STYLES, Format, Output, say_beside, say_json
 from vitrina.cli.processes import Background
 from vitrina.client import Client, ClientError, Runner, find_token, find_url, is_alive
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.policy import ES_TARGET_PREFIX
-from vitrina.elastic import embedded_elasticsearch, find_server
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.elasticsearch import embedded_elasticsearch, find_server
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta import compatibility, roles
 from vitrina.meta.db import Connection, connect, translated
 from vitrina.meta.repos.clock import Clock, ClockRepo
 from vitrina.settings import Settings
+from vitrina.sinks.elasticsearch.client import Elastic
+from vitrina.sources.connections import Connections
 from vitrina.transforms import REGISTRY
+from vitrina.transforms.chain import load_transforms
 
 LOW_DISK, FULL_DISK = 5_000_000_000, 500_000_000  # bytes
 VERSIONS = range(15, 19)

@@ -23,8 +23,8 @@ from vitrina.client import is_local
 from vitrina.client.transport import needs_certificates
 from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError
 from vitrina.domain.lifecycle import Status
-from vitrina.elastic import EmbeddedElasticsearch, embedded_elasticsearch
-from vitrina.embedded import EmbeddedPostgres
+from vitrina.embedded.elasticsearch import EmbeddedElasticsearch, embedded_elasticsearch
+from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.log import configure_logging
 from vitrina.meta import roles as meta_roles
 from vitrina.meta.db import connect, fetch_one, queries

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from psycopg.rows import dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from vitrina.adapters.connections import Connections
 from vitrina.control.problems import Unavailable
 from vitrina.meta.db import Connection, Session, check_conninfo, transaction, translated
 from vitrina.settings import Settings
+from vitrina.sources.connections import Connections
 
 
 @dataclass

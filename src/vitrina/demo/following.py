@@ -11,14 +11,14 @@ from uuid import UUID, uuid4
 
 from psycopg import sql
 
-from vitrina.adapters.captures.installation import install
-from vitrina.adapters.elastic.client import Elastic
+from vitrina.capture.installation import install
 from vitrina.domain.errors import FatalError
 from vitrina.domain.pipeline import WAREHOUSE
 from vitrina.domain.policy import ES_TARGET_PREFIX, is_index
 from vitrina.meta.db import Connection, fetch_one, translated
 from vitrina.meta.repos.captures import CaptureRepo
 from vitrina.settings import Settings
+from vitrina.sinks.elasticsearch.client import Elastic
 
 LINKS = ("content.genre_film_work", "content.person_film_work", "ugc.ratings")  # found by more than their key
 TABLES = ("content.film_work", "content.genre", "content.person", *LINKS)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vitrina.adapters.elastic.client import Elastic
+from vitrina.sinks.elasticsearch.client import Elastic
 
 INDEXES = ("film_dim", "film_rating_agg")
 SHOWN = 5

@@ -5,14 +5,14 @@ from threading import Event
 
 import structlog
 
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.finders.pacing import COMPARISONS
-from vitrina.adapters.webhook import TIMEOUT, Webhook
 from vitrina.domain.errors import RetryableError
+from vitrina.engine.live.pacing import COMPARISONS
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.alerts import Alert, AlertRepo
 from vitrina.metrics import events
+from vitrina.runner.webhook import TIMEOUT, Webhook
+from vitrina.sources.connections import Connections
 
 log = structlog.get_logger()
 HOLD_SECONDS = 3 * TIMEOUT  # for one attempt; if its runner dies, another tries after that

@@ -7,14 +7,14 @@ from threading import Event, Thread
 
 import structlog
 
-from vitrina.adapters.captures.engine import Engine, Pace
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.registry import resolve_tap
+from vitrina.capture.engine import Engine, Pace
+from vitrina.capture.taps import resolve_tap
 from vitrina.domain.errors import LeaseLost, VitrinaError
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.runner.clock import ClockWatch
 from vitrina.runner.identity import Identity
+from vitrina.sources.connections import Connections
 
 log = structlog.get_logger()
 

@@ -7,12 +7,12 @@ from threading import Event
 import structlog
 from psycopg.rows import DictRow
 
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.finders.presence import look_at, why_emptied
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.policy import is_outside, split_table
+from vitrina.engine.live.presence import look_at, why_emptied
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.dependencies import DependencyRepo
+from vitrina.sources.connections import Connections
 from vitrina.sql.dependencies import Facts, Needs, digest, look, together
 from vitrina.sql.differences import differences, in_words
 

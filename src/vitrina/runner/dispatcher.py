@@ -12,20 +12,20 @@ from uuid import UUID
 
 import structlog
 
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.neighbours import neighbours_of
 from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, RetryableError, VitrinaError
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.leases import Claim, LeaseRepo, storable
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.metrics.events import Meter
+from vitrina.neighbours import neighbours_of
 from vitrina.runner.control import Interrupted, RunControl
 from vitrina.runner.executor import PipelineExecutor
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.runlog import RunLog
 from vitrina.runner.schedules import plan_due
+from vitrina.sources.connections import Connections
 from vitrina.tracing import span
 
 MAX_ATTEMPTS = 3

@@ -2,7 +2,7 @@
 
     check the plan → open source and warehouse → for each step: run, checkpoint, commit → close the run
 
-Everything longer than that lives in the adapters.
+Everything longer than that lives in the engine and the sinks.
 """
 
 from collections.abc import Callable
@@ -10,23 +10,23 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
 
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.job import Awaiting, Job, Mode
-from vitrina.adapters.meaning import Meaning
-from vitrina.adapters.planning import check_plan, make_job, resolve_key, vet_plan
-from vitrina.adapters.readers.postgres import PostgresReader
-from vitrina.adapters.registry import resolve_mode
 from vitrina.domain.errors import DatabaseLost, RetryableError
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.pipeline import Pipeline, Plan
+from vitrina.engine.job import Awaiting, Job, Mode
+from vitrina.engine.meaning import Meaning
 from vitrina.failpoints import reach
 from vitrina.meta.repos.leases import Claim, LeaseRepo
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.state import StateRepo
+from vitrina.planning import check_plan, make_job, resolve_key, vet_plan
 from vitrina.runner.control import Interrupted, PauseRequested, RunControl, RunnerStopping
 from vitrina.runner.ledger import Ledger
 from vitrina.runner.limits import name_limit
 from vitrina.runner.runlog import RunLog
+from vitrina.sinks.registry import resolve_mode
+from vitrina.sources.connections import Connections
+from vitrina.sources.postgres import PostgresReader
 
 
 @dataclass(frozen=True)

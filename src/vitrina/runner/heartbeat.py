@@ -11,7 +11,6 @@ import structlog
 from psycopg.types.json import Jsonb
 
 from vitrina import __version__
-from vitrina.adapters.connections import Connections
 from vitrina.meta.db import Connection, queries
 from vitrina.meta.repos.clock import ClockRepo
 from vitrina.meta.repos.leases import LeaseRepo
@@ -20,6 +19,7 @@ from vitrina.metrics import events
 from vitrina.runner.clock import ClockWatch
 from vitrina.runner.control import RunControl
 from vitrina.runner.identity import Identity
+from vitrina.sources.connections import Connections
 
 log = structlog.get_logger()
 SQL = queries("runners")

@@ -8,12 +8,12 @@ from threading import Event
 import structlog
 from psycopg.types.json import Jsonb
 
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.elastic.health import look_at_elasticsearch
-from vitrina.adapters.elastic.tidying import tidy_indexes
 from vitrina.meta.db import Connection, queries, translated
 from vitrina.runner.identity import Identity
 from vitrina.runner.manager import PipelineManager
+from vitrina.sinks.documents.tidying import tidy_indexes
+from vitrina.sinks.elasticsearch.health import look_at_elasticsearch
+from vitrina.sources.connections import Connections
 
 log = structlog.get_logger()
 RUNNERS = queries("runners")

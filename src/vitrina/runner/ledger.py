@@ -4,8 +4,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from vitrina.adapters.job import Step, StepResult
 from vitrina.domain.run import NOTHING, Counts
+from vitrina.engine.job import Step, StepResult
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection, queries, transaction
 from vitrina.meta.repos.leases import Claim

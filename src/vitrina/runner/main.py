@@ -10,9 +10,6 @@ from uuid import UUID
 
 import structlog
 
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.transformers import load_transforms
-from vitrina.adapters.webhook import Webhook
 from vitrina.domain.errors import DatabaseLost, VitrinaError
 from vitrina.meta import compatibility
 from vitrina.meta.db import Connection, translated
@@ -31,7 +28,10 @@ from vitrina.runner.manager import PipelineManager, work_off
 from vitrina.runner.probing import Prober
 from vitrina.runner.requests import LANES, RequestDesk
 from vitrina.runner.waiting import WaitingDesk
+from vitrina.runner.webhook import Webhook
+from vitrina.sources.connections import Connections
 from vitrina.tracing import tracing
+from vitrina.transforms.chain import load_transforms
 
 log = structlog.get_logger()
 WAKE = "vitrina_wake"

@@ -7,8 +7,8 @@ from uuid import UUID
 import structlog
 from psycopg import sql
 
-from vitrina.adapters.stage import SCHEMA
 from vitrina.domain.errors import ConfigError, DatabaseLost, RetryableError, VitrinaError
+from vitrina.engine.stage import SCHEMA
 from vitrina.meta.db import Connection, fetch_all, queries, translated
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.requests import RequestRepo

@@ -4,10 +4,10 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from threading import Event, Thread
 
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.elastic.client import LITTLE_TIME, Elastic
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.policy import ES_TARGET_PREFIX
+from vitrina.sinks.elasticsearch.client import LITTLE_TIME, Elastic
+from vitrina.sources.connections import Connections
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0  # seconds between two attempts
 

@@ -9,23 +9,23 @@ from typing import Any
 import psycopg
 import structlog
 
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.elastic.mirror import Mirrored
-from vitrina.adapters.inquiry import Inquiry
-from vitrina.adapters.planning import check_plan, vet_plan
-from vitrina.adapters.preview import preview
-from vitrina.adapters.reconcile import reconcile
-from vitrina.adapters.stage import KeySegment, Stage
 from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, VitrinaError
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline
 from vitrina.domain.request import PreviewParams, RequestKind
+from vitrina.engine.stage import KeySegment, Stage
+from vitrina.inquiries.inquiry import Inquiry
+from vitrina.inquiries.preview import preview
+from vitrina.inquiries.reconcile import reconcile
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.requests import RequestClaim, RequestRepo
+from vitrina.planning import check_plan, vet_plan
 from vitrina.runner.control import Interrupted, RunControl
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.limits import name_limit
+from vitrina.sinks.documents.mirror import Mirrored
+from vitrina.sources.connections import Connections
 
 log = structlog.get_logger()
 Answer = Callable[[Inquiry, dict[str, Any]], dict[str, Any]]

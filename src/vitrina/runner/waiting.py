@@ -7,11 +7,11 @@ from threading import Event
 import structlog
 from psycopg.rows import DictRow
 
-from vitrina.adapters.captures.barrier import holder_of
-from vitrina.adapters.connections import Connections
+from vitrina.capture.barrier import holder_of
 from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.waits import WaitRepo
+from vitrina.sources.connections import Connections
 
 log = structlog.get_logger()
 LOOK_SECONDS = 1.0  # between two looks at the same, whoever looks

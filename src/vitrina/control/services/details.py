@@ -9,21 +9,21 @@ from psycopg import sql
 from psycopg.rows import DictRow
 
 from vitrina import __version__
-from vitrina.adapters.preview import SHOWN_LENGTH
-from vitrina.adapters.readers.postgres import PostgresReader
-from vitrina.adapters.writers.pieces import column_of
-from vitrina.adapters.writers.report import shown
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Invalid
 from vitrina.control.services.looking import Looking
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE
 from vitrina.domain.policy import is_outside, split_table
+from vitrina.engine.pieces import column_of
+from vitrina.inquiries.preview import SHOWN_LENGTH
+from vitrina.inquiries.report import shown
 from vitrina.meta.db import fetch_one, queries
 from vitrina.meta.repos.overview import OverviewRepo
 from vitrina.meta.repos.pipelines import StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import StateRepo
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.owned import code_of_reading
 
 LOOK_SECONDS = 3

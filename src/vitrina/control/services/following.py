@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vitrina.adapters.captures.identity import identity_columns
-from vitrina.adapters.captures.installation import uncovered
-from vitrina.adapters.finders.impact import remedy, untold
-from vitrina.adapters.planning import check_impact, vet_impact
-from vitrina.adapters.readers.postgres import PostgresReader
+from vitrina.capture.identity import identity_columns
+from vitrina.capture.installation import uncovered
 from vitrina.control.findings import Finding
 from vitrina.domain.pipeline import Plan
+from vitrina.engine.live.impact import remedy, untold
 from vitrina.meta.repos.captures import Capture
+from vitrina.planning import check_impact, vet_impact
 from vitrina.settings import Settings
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.live import LiveView, Occurrence, understand
 
 INSTALL = "vitrina capture install --source {} --tables {}"

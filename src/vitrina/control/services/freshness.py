@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
-from vitrina.adapters.captures.status import report
+from vitrina.capture.status import report
 from vitrina.meta.db import Connection, fetch_all, queries
 from vitrina.meta.repos.audits import shown as audits_of
 from vitrina.meta.repos.captures import CaptureRepo

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from vitrina.adapters.elastic.shape import Shape
 from vitrina.control.findings import Finding
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.policy import ES_TARGET_PREFIX
@@ -13,6 +12,7 @@ from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import IndexRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.settings import Settings
+from vitrina.sinks.elasticsearch.shape import Shape
 from vitrina.sql.describe import Column
 
 TYPES = """

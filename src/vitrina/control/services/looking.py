@@ -10,12 +10,7 @@ from uuid import UUID
 import structlog
 from psycopg.rows import DictRow
 
-from vitrina.adapters.captures.status import report
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.finders.horizon import take_horizon
-from vitrina.adapters.planning import check_plan
-from vitrina.adapters.readers.postgres import PostgresReader
-from vitrina.adapters.transformers import resolve_transformer
+from vitrina.capture.status import report
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import NotFound
 from vitrina.domain.errors import VitrinaError
@@ -26,8 +21,13 @@ from vitrina.meta.db import fetch_all, queries
 from vitrina.meta.repos.captures import CaptureRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
+from vitrina.planning import check_plan
+from vitrina.sources.connections import Connections
+from vitrina.sources.horizon import take_horizon
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.guard import check_select
 from vitrina.sql.lineage import Catalog, tables_of, trace
+from vitrina.transforms.chain import resolve_transformer
 
 log = structlog.get_logger()
 RUNNERS = queries("runners")

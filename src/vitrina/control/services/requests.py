@@ -7,16 +7,16 @@ from uuid import UUID, uuid4
 
 from psycopg.rows import DictRow
 
-from vitrina.adapters.inquiry import Inquiry
-from vitrina.adapters.planning import check_plan, vet_plan
-from vitrina.adapters.preview import preview
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Invalid, NotFound
 from vitrina.control.services.pipelines import PipelineService
 from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.domain.request import RequestKind
+from vitrina.inquiries.inquiry import Inquiry
+from vitrina.inquiries.preview import preview
 from vitrina.meta.repos.editing import EditingRepo
 from vitrina.meta.repos.requests import RequestRepo
+from vitrina.planning import check_plan, vet_plan
 
 WAIT_SECONDS = 5.0  # for a runner's answer
 

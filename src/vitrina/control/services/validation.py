@@ -8,28 +8,29 @@ from uuid import UUID
 
 from psycopg import sql
 
-from vitrina.adapters.connections import Connections
-from vitrina.adapters.finders.horizon import take_horizon
-from vitrina.adapters.finders.work import LENIENCY, STAGED_ROW_COST
-from vitrina.adapters.planning import resolve_key
-from vitrina.adapters.readers.postgres import PostgresReader
-from vitrina.adapters.sealing import has_writer
-from vitrina.adapters.transformers import resolve_transformer
-from vitrina.adapters.writers.converge import QueryText, Window
-from vitrina.adapters.writers.postgres import Wanted, check_mart
 from vitrina.control.findings import Finding
 from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings, plugged_findings
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
 from vitrina.domain.policy import is_allowed_target, is_index, is_outside, require_allowed_target, split_table
+from vitrina.engine.converge import QueryText, Window
+from vitrina.engine.mart import Wanted
+from vitrina.engine.sealing import has_writer
+from vitrina.engine.work import LENIENCY, STAGED_ROW_COST
 from vitrina.meta.repos.captures import Capture
+from vitrina.planning import resolve_key
+from vitrina.sinks.table.mart import check_mart
+from vitrina.sources.connections import Connections
+from vitrina.sources.horizon import take_horizon
+from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.describe import Column
 from vitrina.sql.guard import check_select
 from vitrina.sql.live import understand
 from vitrina.sql.owned import foreign_code, foreign_owner
 from vitrina.sql.unique import is_unique_by_grouping
 from vitrina.sql.vet import called
+from vitrina.transforms.chain import resolve_transformer
 
 LOOK_SECONDS = 3  # for what has to read rows
 

@@ -1,1 +1,0 @@
-"""Everything that touches a source or a sink: readers, finders, writers, transforms."""

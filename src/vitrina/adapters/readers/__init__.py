@@ -1,1 +1,0 @@
-"""Readers: where rows come from."""

@@ -1,1 +1,0 @@
-"""Writers: marts, and the statements that make them equal to a query."""

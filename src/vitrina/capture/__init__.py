@@ -1,0 +1,1 @@
+"""Changes of sources: what reads them, and the log that live marts follow."""

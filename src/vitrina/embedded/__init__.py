@@ -1,0 +1,1 @@
+"""Servers that come along: Postgres and Elasticsearch, as processes of this machine."""

@@ -1,0 +1,130 @@
+"""Comparing a mart with its query, and converging the keys that differ: upserts first, deletes last."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from psycopg import sql
+
+from vitrina.domain.run import Counts
+from vitrina.engine.converge import key_arrays, reader_scope
+from vitrina.engine.filling import copy_across
+from vitrina.engine.job import Step, StepResult, execute, fetch
+from vitrina.engine.work import Work
+from vitrina.meta.db import Connection
+from vitrina.sql.unique import is_unique_by_grouping
+
+
+class Comparison:
+    """The steps that find and converge. The keys are numbered from 1: upserts, then deletes."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.job = work.job
+        self.keys = work.new_keys()
+
+    def steps(self) -> Iterator[Step]:
+        """Find; stage the rows that were found if reading them by key would be dear; then batch after batch."""
+        yield self._find
+        if self.too_dear:
+            yield self._stage_found
+        if self.job.plan.publish == "atomic":
+            if self.found:
+                yield self._apply_all
+            return
+        for start, end in self.job.slices(0, self.upserts):
+            yield partial(self._upsert, start, end)
+        for start, end in self.job.slices(self.upserts, self.found):
+            yield partial(self._delete, start, end)
+
+    def _find(self, conn: Connection) -> StepResult:
+        """Compare, count, and check what was found before anything is written."""
+        if self.work.staged:
+            self.work.stage.add_key_index(conn, self.work.mart.key)
+        self.found = self.work.find(conn, self.keys)
+        counts = self._tally(conn)
+        self._check_keys(conn, counts)
+        self.work.guard_deletes(counts["gone"], counts["mart"], counts["read"])
+        self.too_dear = self._too_dear(conn)
+        fields: dict[str, Any] = {name: counts[name] for name in ("missing", "different", "gone", "unchanged")}
+        if self.found:
+            fields["read"] = "staged" if self.work.staged or self.too_dear else "by key"
+        read = 0 if self.work.staged else counts["read"]  # staging has counted them
+        return StepResult("compared", Counts(read, unchanged=counts["unchanged"]), self._position(0), fields)
+
+    def _tally(self, conn: Connection) -> dict[str, int]:
+        text = sql.SQL("SELECT vitrina_kind::text AS kind, count(*) AS keys FROM {} GROUP BY 1")
+        by_kind = {row["kind"]: row["keys"] for row in execute(conn, text.format(self.keys.identifier))}
+        missing, different, gone = (by_kind.get(kind, 0) for kind in "iud")
+        mart = self.work.count(conn)
+        self.upserts = missing + different
+        return {
+            "missing": missing,
+            "different": different,
+            "gone": gone,
+            "mart": mart,
+            "unchanged": mart - different - gone,
+            "read": mart - gone + missing,
+        }
+
+    def _check_keys(self, conn: Connection, counts: dict[str, int]) -> None:
+        """Every key once, and none NULL. Duplicates among rows that do not differ show in the count alone."""
+        self.work.refuse_null_keys(conn, self.keys.identifier)
+        duplicates = self.work.statements.duplicates
+        self.work.refuse_duplicates(execute(conn, duplicates(self.keys.identifier)).fetchall())
+        if self.work.staged_rows not in (None, counts["read"]):
+            self.work.refuse_duplicates(execute(conn, duplicates(self.work.stage.identifier)).fetchall())
+        elif not self.work.staged and not is_unique_by_grouping(self.job.plan.select, self.work.mart.key):
+            text = sql.SQL("SELECT count(*) AS n FROM {} AS q").format(self.work.query.source)
+            if self.job.reader.fetch(text)[0]["n"] != counts["read"]:
+                self.work.refuse_duplicates(self.job.reader.fetch(duplicates(self.work.query.source)))
+
+    def _too_dear(self, conn: Connection) -> str:
+        """Why the rows of the keys found cannot be read by key; empty when they can."""
+        if self.work.staged or not self.found:
+            return ""
+        size = min(self.job.batch_size, self.found)
+        args = fetch(conn, sql.SQL("SELECT {} AS args").format(key_arrays(self.keys)), [0, size])["args"]
+        return self.work.is_dear(self.work.query.by_keys(), args, -(-self.found // size))
+
+    def _stage_found(self, conn: Connection) -> StepResult:
+        """The rows of the keys that were found, read in one go."""
+        stage = self.work.stage
+        stage.create(conn)
+        rows = copy_across(
+            self.job.reader, self.work.statements.joined(self.work.query.source, self.keys.identifier), stage, conn
+        )
+        stage.add_key_index(conn, self.work.mart.key)
+        self.work.staged_rows = stage.settle(conn)
+        return StepResult("staged", position=self._position(0), fields={"rows": rows, "why": self.too_dear})
+
+    def _upsert(self, start: int, end: int, conn: Connection) -> StepResult:
+        scope, text = self._scope(conn)
+        row = self.work.upsert(conn, scope, [start, end, *text])
+        return self._applied("written", Counts(written=row["written"]), end)
+
+    def _delete(self, start: int, end: int, conn: Connection) -> StepResult:
+        scope, text = self._scope(conn)
+        row = self.work.apply(conn, self.work.statements.delete(scope, self.keys.slice()), [start, end, *text])
+        return self._applied("deleted", Counts(deleted=row["deleted"]), end)
+
+    def _apply_all(self, conn: Connection) -> StepResult:
+        """`publish: atomic`: readers of the mart see all of it or nothing."""
+        scope, _ = self._scope(conn)
+        written = self.work.upsert(conn, scope, [0, self.upserts])["written"]
+        deletion = self.work.statements.delete(scope, self.keys.slice())
+        deleted = self.work.apply(conn, deletion, [self.upserts, self.found])["deleted"]
+        return self._applied("published", Counts(written=written, deleted=deleted), self.found)
+
+    def _scope(self, conn: Connection) -> tuple[sql.Composed, list[str]]:
+        """The rows of a slice of the keys: from the stage, or from the query as the reader."""
+        if self.work.staged:
+            return self.work.statements.staged_scope(self.work.stage, self.keys), []
+        text = self.work.query.by_keys().as_string(conn)
+        return reader_scope(self.job.columns, key_arrays(self.keys), "$3"), [text]
+
+    def _applied(self, event: str, counts: Counts, done: int) -> StepResult:
+        return StepResult(event, counts, self._position(done), {"done": done, "of": self.found}, is_batch=True)
+
+    def _position(self, done: int) -> dict[str, Any]:
+        return {"phase": "converge", "done": done, "of": self.found}

@@ -1,0 +1,391 @@
+"""The statements that compare a mart with its query and make them equal, for the keys in scope.
+
+Everything that depends on the user's query is composed here. Inside comparisons, columns go by position
+(c1, c2, …), so no name of the user's can clash with ours.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import LiteralString
+
+from psycopg import sql
+
+from vitrina.engine.mart import STAMP, Mart
+from vitrina.engine.pieces import AND, COMMA, column_of, number, positions, side_by_side
+from vitrina.engine.sealing import counted
+from vitrina.engine.stage import KeySegment, Stage
+from vitrina.sql.describe import Column, operator
+
+LAST_POSITION = sql.SQL(
+    ", (SELECT ARRAY[vitrina_value, vitrina_id] FROM src ORDER BY vitrina_n DESC LIMIT 1) AS last_position"
+)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of the cursor's order: after a position (value and tie-breaker, as text), up to a bound."""
+
+    after: tuple[str, str] | None
+    bound: str
+    inclusive: bool
+
+    @property
+    def args(self) -> list[str | None]:
+        """As `after_cursor` expects them in $1."""
+        return [*(self.after or (None, None)), self.bound]
+
+
+@dataclass(frozen=True)
+class QueryText:
+    """The user's SELECT, restricted to a scope by an array of arguments in $1: what the reader function executes."""
+
+    select: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    args: sql.Composable = field(default_factory=lambda: sql.SQL("$1::text[]"))
+
+    def with_args(self, args: Sequence[str | None]) -> "QueryText":
+        """The arguments written out, for COPY, which takes no parameters."""
+        return replace(self, args=sql.SQL("{}::text[]").format(sql.Literal(list(args))))
+
+    def whole(self, columns: Sequence[Column] | None = None) -> sql.Composed:
+        """All of it, in the described types: a domain is described as its base type."""
+        values = [
+            sql.SQL("{}::{} AS {}").format(column_of("q", c.name), c.sql_type, c.identifier)
+            for c in columns or self.columns
+        ]
+        return sql.SQL("SELECT {} FROM {} AS q").format(COMMA.join(values), self.source)
+
+    def by_keys(self) -> sql.Composed:
+        """The rows whose key is in the arrays ($1)[1], ($1)[2], …
+
+        `= ANY` on each column is what Postgres pushes into the query; a composite key is then matched exactly.
+        """
+        arrays = [self._arg(i, f"{self._type(name)}[]") for i, name in enumerate(self.key, 1)]
+        wanted = [
+            sql.SQL("q.{} {} ANY ({})").format(sql.Identifier(k), self._column(k).operator("="), a)
+            for k, a in zip(self.key, arrays, strict=True)
+        ]
+        if len(self.key) > 1:
+            exact = sql.SQL("({}) {} ANY (SELECT * FROM {})")
+            wanted.append(exact.format(self._key_columns(), self._operator(self.key, "="), side_by_side(arrays)))
+        return self.whole() + sql.SQL(" WHERE ") + AND.join(wanted)
+
+    def by_range(self, *, lower: bool, upper: bool) -> sql.Composed:
+        """The rows after the first bound in $1 and up to the second; an end without a bound is open."""
+        size = len(self.key)
+        wanted = []
+        if lower:
+            after = self._operator(self.key, ">")
+            wanted.append(sql.SQL("({}) {} ({})").format(self._key_columns(), after, self._bound(1)))
+        if upper:
+            up_to = self._operator(self.key, "<=")
+            wanted.append(sql.SQL("({}) {} ({})").format(self._key_columns(), up_to, self._bound(1 + size)))
+        # The parameter appears even when no bound does: a statement's parameters must have types.
+        return self.whole() + sql.SQL(" WHERE ") + AND.join([sql.SQL("{} IS NOT NULL").format(self.args), *wanted])
+
+    def after_cursor(self, cursor: tuple[str, str], window: "Window", limit: int) -> sql.Composed:
+        """The next rows in cursor order: after (($1)[1], ($1)[2]) and before, or up to, ($1)[3].
+
+        WITH TIES: rows that share the last position come along, so no batch ends among them.
+        """
+        value, tie = (column_of("q", name) for name in cursor)
+        value_type, tie_type = (self._type(name) for name in cursor)
+        within = self._column(cursor[0]).operator("<=" if window.inclusive else "<")
+        wanted = [sql.SQL("{} {} {}").format(value, within, self._arg(3, value_type))]
+        if window.after is not None:
+            position = (self._arg(1, value_type), self._arg(2, tie_type))
+            wanted.append(sql.SQL("({}, {}) {} ({}, {})").format(value, tie, self._operator(cursor, ">"), *position))
+        tail = " WHERE {} ORDER BY {}, {} FETCH FIRST {} ROWS WITH TIES"
+        return self.whole() + sql.SQL(tail).format(AND.join(wanted), value, tie, sql.Literal(limit))
+
+    def last_of_cursor(self, cursor: tuple[str, str], window: "Window") -> sql.Composed:
+        """The position, as text, of the last row before, or up to, ($1)[3]."""
+        value, tie = (column_of("q", name) for name in cursor)
+        within = self._column(cursor[0]).operator("<=" if window.inclusive else "<")
+        text = """SELECT {0}::text AS value, {1}::text AS id FROM {2} AS q
+                  WHERE {0} {3} {4} ORDER BY {0} DESC, {1} DESC LIMIT 1"""
+        return sql.SQL(text).format(value, tie, self.source, within, self._arg(3, self._type(cursor[0])))
+
+    def from_cursor(self, name: str) -> sql.Composed:
+        """A row, if there is one, whose cursor is at or after ($1)[1]."""
+        reaches, bound = self._column(name).operator(">="), self._arg(1, self._type(name))
+        text = "SELECT 1 AS found FROM {} AS q WHERE {} {} {} LIMIT 1"
+        return sql.SQL(text).format(self.source, column_of("q", name), reaches, bound)
+
+    def bounds(self, every: int) -> sql.Composed:
+        """Each `every`-th key in order: where the batches of a load end. Rows with a NULL in the key come too."""
+        keys = [sql.SQL("q.{}").format(sql.Identifier(name)) for name in self.key]
+        numbered = sql.SQL(
+            "SELECT {keys}, pg_catalog.row_number() OVER (ORDER BY {keys}) AS vitrina_n FROM {source} AS q"
+        ).format(keys=COMMA.join(keys), source=self.source)
+        nulls = sql.SQL(" OR ").join(sql.SQL("n.{} IS NULL").format(sql.Identifier(name)) for name in self.key)
+        text = """
+            SELECT 'b'::"char", {} FROM ({}) AS n
+            WHERE pg_catalog.mod(n.vitrina_n, {}::bigint) OPERATOR(pg_catalog.=) 0::bigint OR {} ORDER BY n.vitrina_n
+            """
+        return sql.SQL(text).format(
+            COMMA.join(sql.SQL("n.{}").format(sql.Identifier(name)) for name in self.key),
+            numbered,
+            sql.Literal(every),
+            nulls,
+        )
+
+    @property
+    def source(self) -> sql.Composed:
+        """The SELECT in parentheses; the line breaks keep a trailing comment from swallowing them."""
+        return sql.SQL("(\n{}\n)").format(sql.SQL(self.select))
+
+    def _key_columns(self) -> sql.Composed:
+        return COMMA.join(sql.SQL("q.{}").format(sql.Identifier(name)) for name in self.key)
+
+    def _bound(self, first: int) -> sql.Composed:
+        return COMMA.join(self._arg(first + i, self._type(name)) for i, name in enumerate(self.key))
+
+    def _arg(self, index: int, type_: str) -> sql.Composed:
+        text = sql.SQL("({})[{}]::{}")
+        return text.format(self.args, number(index), sql.SQL(type_))
+
+    def _type(self, name: str) -> str:
+        return self._column(name).unbounded_type
+
+    def _column(self, name: str) -> Column:
+        return next(c for c in self.columns if c.name == name)
+
+    def _operator(self, names: Sequence[str], symbol: LiteralString) -> sql.Composable:
+        """For rows of these columns. Where they have theirs in several schemas, none can be named for all."""
+        schemas = {self._column(name).operators for name in names}
+        return operator(schemas.pop(), symbol) if len(schemas) == 1 else sql.SQL(symbol)
+
+
+@dataclass(frozen=True)
+class MartSql:
+    """Statements over one mart. A `scope` is anything that can stand after FROM and gives the query's columns."""
+
+    mart: Mart
+
+    def compare(self, scope: sql.Composable, part: sql.Composable | None = None) -> sql.Composed:
+        """Which keys differ, in one parallel read of both sides: kind (i missing, u differs, d gone) and key.
+
+        `part`: of the mart, if the scope is only a part of the query.
+        """
+        size = len(self.mart.columns)
+        keys = [number(position) for position in self._key_positions()]
+        return sql.SQL(
+            """
+            SELECT CASE WHEN m.p IS NULL THEN 'i' WHEN s.p IS NULL THEN 'd' ELSE 'u' END::"char" AS kind, {keys}
+            FROM (SELECT true AS p, {source_columns} FROM {scope} AS t) AS s
+            FULL JOIN (SELECT true AS p, {mart_columns} FROM {mart} AS t) AS m ON {same_key}
+            WHERE m.p IS NULL OR s.p IS NULL OR pg_catalog.record_image_ne(ROW({source_image}), ROW({mart_image}))
+            ORDER BY s.p IS NULL, {order}
+            """
+        ).format(
+            keys=COMMA.join(sql.SQL("coalesce(s.c{0}, m.c{0})").format(i) for i in keys),
+            source_columns=self._numbered(cast=True),
+            mart_columns=self._numbered(cast=False),
+            scope=scope,
+            mart=part or self.mart.identifier,
+            same_key=self._same_positions(),
+            source_image=positions("s", size),
+            mart_image=positions("m", size),
+            order=COMMA.join(number(position) for position in range(2, len(keys) + 2)),
+        )
+
+    def part(self, condition: sql.Composable) -> sql.Composed:
+        """The rows of the mart for which a condition on the alias `m` holds, as what can stand after FROM."""
+        return sql.SQL("(SELECT m.* FROM {} AS m WHERE {})").format(self.mart.identifier, condition)
+
+    def insert(self, scope: sql.Composable, order: sql.Composable) -> sql.Composed:
+        """Load into an empty mart: plain, in order, no conflict expected."""
+        names, values = self._write_columns("t", cast=True)
+        text = "INSERT INTO {} ({}) SELECT {} FROM {} AS t ORDER BY {}"
+        return sql.SQL(text).format(self.mart.identifier, names, values, scope, order)
+
+    def upsert(
+        self,
+        scope: sql.Composable,
+        cursor: tuple[str, str] | None = None,
+        keys: sql.Composable | None = None,
+        *,
+        at_most: int | None = None,
+        compare_first: bool = True,
+    ) -> sql.Composed:
+        """Insert what is missing and update what differs; counts what was read and what was written.
+
+        Joining first and sending only what differs to ON CONFLICT is what makes unchanged rows cheap; where most rows
+        differ it is dear, since each is looked up twice. Sent without, an unchanged row is locked and not written.
+        With a cursor, the scope is numbered by `vitrina_n` and the position of its last row is told too.
+        With keys, those of them that the scope does not give are deleted: there is none, and it is not looked for, if
+        the scope gives no other keys and `at_most` so many.
+        """
+        names, values = self._write_columns("d", cast=False)
+        beside, last = ([], sql.SQL("")) if cursor is None else (riders(cursor), LAST_POSITION)
+        return sql.SQL(
+            """
+            WITH src AS MATERIALIZED (SELECT {columns} FROM {scope} AS t),
+            put AS (
+                INSERT INTO {mart} AS m ({names}) SELECT {values} FROM {put} AS d ORDER BY {keys}
+                ON CONFLICT ({conflict}) DO UPDATE SET {assignments} {unless_same} RETURNING 1
+            ) {gone}
+            SELECT (SELECT count(*) FROM src) AS read, (SELECT count(*) FROM put) AS written {deleted} {last}
+            """
+        ).format(
+            columns=COMMA.join([*self._casts("t"), *beside]),
+            scope=scope,
+            mart=self.mart.identifier,
+            put=self._different() if compare_first else sql.SQL("src"),
+            unless_same=sql.SQL("") if compare_first else sql.SQL("WHERE {}").format(self._differs("m", "EXCLUDED")),
+            names=names,
+            values=values,
+            keys=COMMA.join(sql.SQL("d.{}").format(sql.Identifier(k)) for k in self.mart.key),
+            conflict=COMMA.join(map(sql.Identifier, self.mart.key)),
+            assignments=self._assignments(),
+            gone=sql.SQL("") if keys is None else sql.SQL(", gone AS ({})").format(self._delete_gone(keys, at_most)),
+            deleted=sql.SQL("" if keys is None else ", (SELECT count(*) FROM gone) AS deleted"),
+            last=last,
+        )
+
+    def _different(self) -> sql.Composed:
+        """The rows of `src` that the mart does not have like that."""
+        text = "(SELECT s.* FROM src AS s LEFT JOIN {} AS m ON {} WHERE m.{} IS NULL OR {})"
+        first, same = sql.Identifier(self.mart.key[0]), self.mart.same_key("m", "s")
+        return sql.SQL(text).format(self.mart.identifier, same, first, self._differs("m", "s"))
+
+    def delete(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
+        """Delete the keys that are gone, checked again at the source in the same statement."""
+        return sql.SQL(
+            """
+            WITH src AS MATERIALIZED (SELECT {columns} FROM {scope} AS t), gone AS ({gone})
+            SELECT count(*) AS deleted FROM gone
+            """
+        ).format(columns=COMMA.join(self._casts("t", only=self.mart.key)), scope=scope, gone=self._delete_gone(keys))
+
+    def _delete_gone(self, keys: sql.Composable, at_most: int | None = None) -> sql.Composed:
+        text = "DELETE FROM {} AS m USING {} AS k WHERE {} RETURNING 1"
+        same = self.mart.same_key("m", "k")
+        return sql.SQL(text).format(self.mart.identifier, self._not_given(keys, at_most), same)
+
+    def _not_given(self, keys: sql.Composable, at_most: int | None) -> sql.Composed:
+        """Those of the keys that `src` does not have: few as a rule, so they are told before the mart is looked at."""
+        text = "(SELECT * FROM {} AS k WHERE {} NOT EXISTS (SELECT FROM src AS s WHERE {}) OFFSET 0)"
+        found = sql.SQL("(SELECT count(*) FROM (SELECT DISTINCT {} FROM src) AS found)").format(
+            COMMA.join(map(sql.Identifier, self.mart.key))
+        )
+        some = sql.SQL("") if at_most is None else sql.SQL("{} < {} AND").format(found, sql.Literal(at_most))
+        return sql.SQL(text).format(keys, some, self.mart.same_key("s", "k"))
+
+    def joined(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
+        """The rows of a scope whose key is among `keys`, which are in the mart's types."""
+        cast = [(name, self.mart.cast(name, column_of("q", name), self._type(name))) for name in self.mart.key]
+        matched = AND.join(
+            sql.SQL("{} {} {}").format(value, self.mart.equals(name), column_of("k", name)) for name, value in cast
+        )
+        return sql.SQL("SELECT q.* FROM {} AS q JOIN {} AS k ON {}").format(scope, keys, matched)
+
+    def staged_scope(self, stage: Stage, segment: KeySegment) -> sql.Composed:
+        """The staged rows whose key is in a slice of a segment."""
+        return sql.SQL("({})").format(self.joined(stage.identifier, segment.slice()))
+
+    def duplicates(self, scope: sql.Composable) -> sql.Composed:
+        """A few keys, as text, that the scope gives more than once as the mart sees them."""
+        keys = [column_of("d", name) for name in self.mart.key]
+        shown = [sql.SQL("{}::text").format(key) for key in keys]
+        text = "SELECT {} FROM (SELECT {} FROM {} AS t) AS d GROUP BY {} HAVING count(*) > 1 LIMIT 3"
+        casts = self._casts("t", only=self.mart.key)
+        return sql.SQL(text).format(COMMA.join(shown), COMMA.join(casts), scope, COMMA.join(keys))
+
+    def delete_all(self) -> sql.Composed:
+        """Every row."""
+        return sql.SQL("DELETE FROM {}").format(self.mart.identifier)
+
+    def count(self) -> sql.Composed:
+        """How many rows the mart has."""
+        return sql.SQL("SELECT count(*) AS rows FROM {}").format(self.mart.identifier)
+
+    def count_gone(self, scope: sql.Composable) -> sql.Composed:
+        """How many of them have a key that the scope does not give."""
+        source = sql.SQL("SELECT {} FROM {} AS t").format(COMMA.join(self._casts("t", only=self.mart.key)), scope)
+        text = "SELECT count(*) AS rows FROM {} AS m WHERE NOT EXISTS (SELECT FROM ({}) AS s WHERE {})"
+        return sql.SQL(text).format(self.mart.identifier, source, self.mart.same_key("m", "s"))
+
+    def is_empty(self) -> sql.Composed:
+        """Whether it has none."""
+        return sql.SQL("SELECT NOT EXISTS (SELECT FROM {}) AS empty").format(self.mart.identifier)
+
+    def _type(self, name: str) -> str:
+        return next(c.type for c in self.mart.columns if c.name == name)
+
+    def _differs(self, mart: str, source: str) -> sql.Composed:
+        images = [COMMA.join(column_of(alias, c.name) for c in self.mart.columns) for alias in (source, mart)]
+        return sql.SQL("pg_catalog.record_image_ne(ROW({}), ROW({}))").format(*images)
+
+    def _assignments(self) -> sql.Composed:
+        names = [c.name for c in self.mart.columns] + ([STAMP] if self.mart.stamped else [])
+        return COMMA.join(sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in names)
+
+    def _write_columns(self, alias: str, *, cast: bool) -> tuple[sql.Composed, sql.Composed]:
+        names = [c.identifier for c in self.mart.columns]
+        values = self._casts(alias) if cast else [column_of(alias, c.name) for c in self.mart.columns]
+        if self.mart.stamped:
+            names.append(sql.Identifier(STAMP))
+            values.append(sql.SQL("now()").format())
+        return COMMA.join(names), COMMA.join(values)
+
+    def _casts(self, alias: str, only: Iterable[str] | None = None) -> list[sql.Composed]:
+        chosen = [c for c in self.mart.columns if only is None or c.name in only]
+        return [
+            sql.SQL("{} AS {}").format(self.mart.cast(c.name, column_of(alias, c.name), c.type), c.identifier)
+            for c in chosen
+        ]
+
+    def _numbered(self, *, cast: bool) -> sql.Composed:
+        values = []
+        for position, column in enumerate(self.mart.columns, 1):
+            value: sql.Composable = column_of("t", column.name)
+            if cast:
+                value = self.mart.cast(column.name, value, column.type)
+            values.append(sql.SQL("{} AS c{}").format(value, number(position)))
+        return COMMA.join(values)
+
+    def _same_positions(self) -> sql.Composed:
+        """Whether `s` and `m` have the same key."""
+        named = zip(self.mart.key, map(number, self._key_positions()), strict=True)
+        return AND.join(sql.SQL("s.c{0} {1} m.c{0}").format(i, self.mart.equals(name)) for name, i in named)
+
+    def _key_positions(self) -> list[int]:
+        names = [c.name for c in self.mart.columns]
+        return [names.index(name) + 1 for name in self.mart.key]
+
+
+@dataclass(frozen=True)
+class SealedSql(MartSql):
+    """Over a mart whose code runs as the writer: every statement tells what it did in a row."""
+
+    def insert(self, scope: sql.Composable, order: sql.Composable) -> sql.Composed:
+        """The same, counted."""
+        return counted(super().insert(scope, order))
+
+    def delete_all(self) -> sql.Composed:
+        """The same, counted."""
+        return counted(super().delete_all())
+
+
+def reader_scope(columns: Sequence[Column], args: sql.Composable, query: str) -> sql.Composed:
+    """A query text executed as the reader, its rows numbered; stands after FROM, before an alias."""
+    definitions = COMMA.join(sql.SQL("{} {}").format(c.identifier, c.sql_type) for c in columns)
+    text = "(SELECT * FROM ROWS FROM (etl.read_as_reader({}::text, {}) AS ({})) WITH ORDINALITY AS r ({}, vitrina_n))"
+    names = COMMA.join(c.identifier for c in columns)
+    return sql.SQL(text).format(sql.SQL(query), args, definitions, names)
+
+
+def key_arrays(segment: KeySegment) -> sql.Composed:
+    """The keys of a slice of a segment, as the argument of the reader function: an array of array literals."""
+    arrays = COMMA.join(sql.SQL("array_agg(k.{})::text").format(c.identifier) for c in segment.columns)
+    return sql.SQL("(SELECT ARRAY[{}] FROM {} AS k)").format(arrays, segment.slice())
+
+
+def riders(cursor: tuple[str, str]) -> list[sql.Composed]:
+    """The cursor as text beside each row, and its number."""
+    named = zip(("vitrina_value", "vitrina_id"), cursor, strict=True)
+    columns = [sql.SQL("{}::text AS {}").format(column_of("t", c), sql.Identifier(name)) for name, c in named]
+    return [*columns, sql.SQL("t.vitrina_n").format()]

@@ -1,0 +1,67 @@
+"""Filling a stage, or an empty mart: bytes from COPY to COPY, or rows through the transforms."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+import psycopg
+from psycopg import sql
+
+from vitrina.engine.job import Job
+from vitrina.meta.db import SEARCH_PATH, Connection
+from vitrina.sources.postgres import PostgresReader
+from vitrina.sql.describe import Column
+
+FIND_AS_THE_QUERY = """SELECT set_config('search_path', coalesce(current_setting('vitrina.search_path', true),
+                                                                current_setting('search_path')), true)"""
+FIND_AS_EVER = "SELECT set_config('search_path', %s, true)"
+
+
+class Target(Protocol):
+    """A table that takes COPY."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """With their types."""
+        ...
+
+    def copy_in(self, conn: Connection, copy_format: str) -> AbstractContextManager[psycopg.Copy]:
+        """COPY into them."""
+        ...
+
+
+def copy_across(reader: PostgresReader, query: sql.Composable, target: Target, conn: Connection) -> int:
+    """Stream a query's result into a table without looking at it; how many rows.
+
+    Binary where both sides read the same bytes: one server, or types that every server has.
+    """
+    same_bytes = reader.is_local or all(c.builtin for c in target.columns)
+    copy_format = "binary" if same_bytes else "text"
+    with (
+        reader.copy_out(query, copy_format) as rows_out,
+        _read_as_written(conn, copy_format),
+        target.copy_in(conn, copy_format) as rows_in,
+    ):
+        for block in rows_out:
+            rows_in.write(block)
+    return max(rows_in.cursor.rowcount, 0)
+
+
+@contextmanager
+def _read_as_written(conn: Connection, copy_format: str) -> Iterator[None]:
+    """As text, names of objects (regclass and the like) are written as the query finds them, and have to be found so
+    again. COPY calls nothing but input functions, so nobody's code is found there."""
+    if copy_format != "text":
+        yield
+        return
+    conn.execute(FIND_AS_THE_QUERY)
+    yield
+    conn.execute(FIND_AS_EVER, [SEARCH_PATH])
+
+
+def transform_across(job: Job, query: sql.Composable, target: Target, conn: Connection) -> tuple[int, int]:
+    """Read rows, put them through the transforms a batch at a time, and write what comes out; how many were what."""
+    assert job.transforming is not None
+    with target.copy_in(conn, "text") as copy:
+        read = job.transforming.stream(copy, job.reader.text_batches(query, job.batch_size))
+    return read, max(copy.cursor.rowcount, 0)

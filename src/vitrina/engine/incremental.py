@@ -1,0 +1,272 @@
+"""Mode `incremental`: rows after the checkpoint and before the safe horizon, in cursor order, a batch at a time.
+
+An upsert window: it sees what is new or changed in the cursor column, and cannot see deletes. If the source, or a
+clock, has gone back behind the checkpoint, everything is compared once, as in mode `full`, and the cursor begins anew.
+"""
+
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.run import Counts
+from vitrina.engine.converge import Window, reader_scope
+from vitrina.engine.filling import copy_across
+from vitrina.engine.full import FullMode
+from vitrina.engine.job import Job, Mode, Step, StepResult, execute
+from vitrina.engine.work import Work
+from vitrina.meta.db import Connection, fetch_all
+from vitrina.meta.repos.clock import ClockRepo
+from vitrina.sources.continuity import Place
+from vitrina.sources.horizon import SQL as HORIZON
+from vitrina.sources.horizon import Horizon, take_horizon
+from vitrina.transforms.running import Transforming
+
+EVERYTHING = 2**63 - 1  # as a LIMIT
+
+
+class IncrementalMode(Mode):
+    """The steps of an incremental run. Position: the cursor reached, and the bound of the window."""
+
+    def __init__(self, job: Job) -> None:
+        assert job.plan.cursor is not None
+        self.job = job
+        self.cursor = job.plan.cursor
+        self.position: dict[str, Any] = dict(job.position or {})
+        self.deleted = 0  # by this run
+        self.read: int | None = None  # by the last batch
+
+    def steps(self) -> Generator[Step, None, None]:
+        """Prepare the mart, fix the window, then batch after batch until it is empty; or compare."""
+        self._check_cursor()
+        yield self._prepare
+        yield from self._open_window(self._why_compare())  # between two steps, which would hold the horizon back
+        while self.window is not None and not self._comparing:
+            yield self._batch
+        if why := self._why_ahead():
+            yield from self._open_window(why)
+        if self._comparing:
+            yield from self._compare()
+        yield self._clean_up
+
+    @property
+    def _comparing(self) -> str:
+        return str(self.position.get("comparing") or "")
+
+    def _check_cursor(self) -> None:
+        names = {c.name for c in self.job.columns}
+        for name in self.cursor:
+            if name not in names:
+                raise ConfigError(f"cursor column {name} is not in the query", f"it gives {', '.join(sorted(names))}")
+
+    def _prepare(self, conn: Connection) -> StepResult:
+        self.work = Work.prepare(self.job, conn)
+        if not self.work.stays_inside:
+            self.work.stage.create(conn)
+        self.clock = ClockRepo(conn).look()
+        fields: dict[str, Any] = {"target": self.job.plan.target, "ddl": self.work.ddl}
+        if "value" in self.position and (self.work.ddl or self.work.is_empty(conn)):
+            self.position = {}
+            fields["checkpoint"] = "dropped: the mart is new, empty or has new columns, so all rows are read again"
+        return StepResult("mart is ready", position=self.position or None, fields=fields)
+
+    # ── the window ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _open_window(self, why: str) -> Iterator[Step]:
+        opened = self._find_window(why)
+        yield lambda _: opened
+
+    def _find_window(self, why: str) -> StepResult:
+        place = Place.take(self.job.reader.conn, self.clock)
+        if why:  # nothing that is known by the old cursor, bound or clock can be trusted
+            self.position = {"comparing": why}
+        self.position["place"] = place.known
+        self.work.refuse_nulls([*self.work.mart.key, *self.cursor], "key or cursor")
+        bound, inclusive, horizon = self._bound()
+        after = (self.position["value"], self.position["id"]) if "value" in self.position else None
+        self.window = Window(after, bound, inclusive) if bound is not None else None
+        self.position["bound"] = bound
+        fields: dict[str, Any] = {"after": self.position.get("value"), "up_to": bound}
+        if horizon.holder:
+            fields["held_by"] = horizon.holder
+        if why:
+            fields["comparing"] = why
+        return StepResult("window", position=self.position, fields=fields)
+
+    def _bound(self) -> tuple[str | None, bool, Horizon]:
+        """Up to where rows are final, as text; whether the bound itself is; and who holds it back."""
+        kind = next(c.type for c in self.job.columns if c.name == self.cursor[0])
+        if kind.startswith("timestamp") or kind == "date":
+            horizon = self._horizon()
+            return self._time_bound(kind, horizon.at) or self.position.get("bound"), False, horizon
+        bound, horizon = self._counted_bound()
+        return bound, True, horizon
+
+    def _horizon(self) -> Horizon:
+        return take_horizon(self.job.reader.conn, self.job.limits.horizon_margin)
+
+    def _time_bound(self, kind: str, at: datetime | None) -> str | None:
+        if at is None:
+            return None
+        if kind.endswith("with time zone"):
+            return at.isoformat()
+        bound: str = fetch_all(self.job.reader.conn, HORIZON["naive_bound"], {"at": at})[0]["bound"]
+        return bound[:10] if kind == "date" else bound
+
+    def _counted_bound(self) -> tuple[str | None, Horizon]:
+        """For a cursor that is no time: a maximum is final once every transaction open when it was seen has ended.
+
+        What is not final yet is kept in the position, for the next run to try.
+        """
+        margin = self.job.limits.horizon_margin.total_seconds()
+        candidate, kept = self._candidate(), self.position.pop("candidate", None)
+        deadline = time.monotonic() + 2 * margin + 0.5
+        while True:
+            horizon = self._horizon()
+            if _is_final(candidate, horizon):
+                return candidate["bound"], horizon
+            if time.monotonic() > deadline:
+                break
+            self.job.check()
+            time.sleep(0.02)  # until the margin has passed, or the transactions that were open have ended
+        if kept and _is_final(kept, horizon):
+            self.position["candidate"] = candidate
+            return kept["bound"], horizon
+        self.position["candidate"] = kept or candidate
+        return self.position.get("bound"), horizon
+
+    def _candidate(self) -> dict[str, Any]:
+        name = sql.Identifier(self.cursor[0])
+        text = sql.SQL("SELECT q.{0}::text AS bound FROM {1} AS q WHERE q.{0} IS NOT NULL ORDER BY q.{0} DESC LIMIT 1")
+        rows = self.job.reader.fetch(text.format(name, self.work.query.source))
+        seen_at = fetch_all(self.job.reader.conn, HORIZON["clock"])[0]["now"]
+        return {"bound": rows[0]["bound"] if rows else None, "seen_at": seen_at.isoformat()}
+
+    # ── going back ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _why_compare(self) -> str:
+        """Why rows may have come before the checkpoint; empty when they cannot have."""
+        if self._comparing or "value" not in self.position:
+            return self._comparing
+        place = Place.take(self.job.reader.conn, self.clock)
+        return place.why_behind(self.position.get("place") or {}, is_local=self.job.reader.is_local)
+
+    def _why_ahead(self) -> str:
+        """The same of a run that found nothing: the checkpoint may be ahead of all that the query gives."""
+        if self.read or self._comparing or "value" not in self.position:
+            return ""
+        if self.job.reader.fetch(self.work.query.from_cursor(self.cursor[0]), [self.position["value"]]):
+            return ""
+        return f"the source has gone back: it gives nothing at or after the checkpoint {self.position['value']}"
+
+    def _compare(self) -> Iterator[Step]:
+        """One comparison, as mode full; the cursor goes on from the last row that was final before it."""
+        if not self.job.reader.fetch(sql.SQL("SELECT 1 AS found FROM {} AS q LIMIT 1").format(self.work.query.source)):
+            self.job.tell("the query gives no rows; it is compared once it gives some", why=self._comparing)
+            return
+        self.job.tell("comparing in full", why=self._comparing)
+        last = self.job.reader.fetch(*self._last_final()) if self.window else []
+        for step in FullMode(self.job).steps():
+            yield partial(self._keep_position, step)
+        self.position.pop("comparing")
+        self.position |= last[0] if last else {}
+
+    def _last_final(self) -> tuple[sql.Composed, list[str | None]]:
+        assert self.window is not None
+        return self.work.query.last_of_cursor(self.cursor, self.window), self.window.args
+
+    def _keep_position(self, step: Step, conn: Connection) -> StepResult:
+        return replace(step(conn), position=self.position)
+
+    # ── batches ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _batch(self, conn: Connection) -> StepResult:
+        assert self.window is not None
+        self.limit = self._limit
+        row = self._inside(conn, self.window) if self.work.stays_inside else self._through(conn, self.window)
+        self.read = row["read"]
+        if row["read"]:
+            self.position["value"], self.position["id"] = row["last_position"]
+        if row["read"] < self.limit:
+            self.window = None
+        else:
+            self.window = Window(tuple(row["last_position"]), self.window.bound, self.window.inclusive)
+        deleted = row.get("deleted", 0)
+        counts = Counts(row["read"], row["written"], deleted, row["read"] - row["written"] - deleted)
+        return StepResult("upserted", counts, self.position, {"cursor": self.position.get("value")}, is_batch=True)
+
+    @property
+    def _limit(self) -> int:
+        """Rows of a batch; with `publish: atomic` the whole window is one."""
+        return EVERYTHING if self.job.plan.publish == "atomic" else self.job.rows_at_once
+
+    def _inside(self, conn: Connection, window: Window) -> dict[str, Any]:
+        """One statement: read as the reader, compare, write."""
+        text = self.work.query.after_cursor(self.cursor, window, self.limit).as_string(conn)
+        scope = reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2")
+        return self._upsert(conn, scope, [window.args, text])
+
+    def _through(self, conn: Connection, window: Window) -> dict[str, Any]:
+        """From another server: into the stage as bytes, then converge from it."""
+        self.work.stage.truncate(conn)
+        if self.job.transforming:
+            return self._transformed(conn, window, self.job.transforming)
+        query = self.work.query.with_args(window.args).after_cursor(self.cursor, window, self.limit)
+        copy_across(self.job.reader, query, self.work.stage, conn)
+        return self._upsert(conn, self.work.stage.identifier, [])
+
+    def _upsert(self, conn: Connection, scope: sql.Composable, params: list[Any]) -> dict[str, Any]:
+        try:
+            with conn.transaction():
+                return self.work.upsert(conn, scope, params, self.cursor)
+        except psycopg.errors.CardinalityViolation:
+            self.work.refuse_duplicates(execute(conn, self.work.statements.duplicates(scope), params).fetchall())
+            raise
+
+    def _transformed(self, conn: Connection, window: Window, transforming: Transforming) -> dict[str, Any]:
+        """Through the transforms. The cursor comes from the rows that were read, never from transformed ones."""
+        query = self.work.query.after_cursor(self.cursor, window, self.limit)
+        rows = self.job.reader.fetch(_with_position(query, self.cursor), window.args)
+        positions = [(row.pop("vitrina_value"), row.pop("vitrina_id")) for row in rows]
+        keys = [[row[name] for name in self.work.mart.key] for row in rows]
+        with self.work.stage.copy_in(conn, "text") as copy:
+            kept = transforming.write(copy, rows)
+        deleted = self._delete_dropped(conn, keys) if kept < len(keys) else 0
+        written = self.work.upsert(conn, self.work.stage.identifier)["written"]
+        last = positions[-1] if positions else None
+        return {"read": len(keys), "written": written, "deleted": deleted, "last_position": last}
+
+    def _delete_dropped(self, conn: Connection, keys: list[list[Any]]) -> int:
+        """A row that a transform leaves out leaves the mart too."""
+        segment = self.work.new_keys()
+        segment.create(conn)
+        with segment.copy_in(conn, "text") as copy:
+            for key in keys:
+                copy.write_row(["u", *key])
+        statement = self.work.statements.delete(self.work.stage.identifier, segment.slice())
+        deleted: int = self.work.apply(conn, statement, [0, len(keys)])["deleted"]
+        self.deleted += deleted
+        if self.deleted > self.job.limits.max_delete_rows:
+            before = self.deleted + self.work.count(conn)
+            self.work.guard_deletes(self.deleted, before, len(keys), "this batch was not written")
+        return deleted
+
+    def _clean_up(self, conn: Connection) -> StepResult:
+        self.work.clean_up(conn)
+        return StepResult("finished", position=self.position)
+
+
+def _is_final(candidate: dict[str, Any], horizon: Horizon) -> bool:
+    return horizon.at is not None and horizon.at > datetime.fromisoformat(candidate["seen_at"])
+
+
+def _with_position(query: sql.Composable, cursor: tuple[str, str]) -> sql.Composed:
+    """The cursor as text beside each row: exact, whatever Python makes of its type."""
+    text = "SELECT w.*, w.{}::text AS vitrina_value, w.{}::text AS vitrina_id FROM ({}) AS w"
+    return sql.SQL(text).format(*map(sql.Identifier, cursor), query)

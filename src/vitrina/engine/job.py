@@ -1,0 +1,192 @@
+"""What a mode needs to work, and what each of its steps gives back."""
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Protocol, TypeAlias
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from vitrina.domain.pipeline import Plan
+from vitrina.domain.run import NOTHING, Counts, RunOptions
+from vitrina.engine.mart import Mart, Wanted
+from vitrina.engine.writer import Writer
+from vitrina.meta.db import Connection
+from vitrina.settings import Settings
+from vitrina.sources.postgres import PostgresReader
+from vitrina.sql.describe import Column
+from vitrina.transforms import Row
+from vitrina.transforms.chain import Transformer
+from vitrina.transforms.running import Transforming
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a step did, to be committed together with it: counters, the position reached, and a line for the log."""
+
+    event: str
+    counts: Counts = NOTHING
+    position: dict[str, Any] | None = None
+    fields: dict[str, Any] = field(default_factory=dict)
+    is_batch: bool = False
+    quiet: bool = False  # one of many: counted, and not written into the run's log
+
+    @property
+    def share(self) -> float:
+        """How much of what was found is done, as far as the step tells."""
+        return self.fields["done"] / self.fields["of"] if self.fields.get("of") else 0.0
+
+
+Step: TypeAlias = Callable[[Connection], StepResult]
+"""Runs inside one transaction, which the ledger fences and commits."""
+
+
+class Awaiting(Exception):
+    """Raised between two steps: nothing can be done before somebody outside is. The run gives its slot back; it is due
+    again once that one is done."""
+
+
+class Mode(Protocol):
+    """A way of finding keys, as the steps that find and converge them."""
+
+    def steps(self) -> Generator[Step, None, None]:
+        """In order; each is one fenced transaction."""
+        ...
+
+    def settle(self) -> Iterable[Step]:
+        """What is left to do when a run is interrupted between two steps."""
+        return ()
+
+    @property
+    def is_burst(self) -> bool:
+        """Whether the run did nothing but follow changes: one of many, that the history sums up."""
+        return False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The settings that a mode works within."""
+
+    max_delete_share: float
+    max_delete_rows: int
+    horizon_margin: timedelta
+    trusted_owners: Sequence[str] = ()
+
+
+class Beyond(Protocol):
+    """A mart that is not in this database: what is really there, against what was sent and has arrived."""
+
+    def is_emptied(self, conn: Connection) -> bool:
+        """Whether nothing is there though something was sent."""
+        ...
+
+    def weed(self, conn: Connection) -> int:
+        """Delete what nobody sent; how much."""
+        ...
+
+    def doubt(self, conn: Connection, condition: sql.Composable) -> None:
+        """What is not there as it was sent differs from now on, of the rows `m` that a condition is true for."""
+        ...
+
+
+@dataclass
+class Job:
+    """One claimed run: the plan, its source, and where the last run left off."""
+
+    pipeline_id: UUID
+    plan: Plan
+    writer: Writer
+    reader: PostgresReader
+    select: str  # what is read: the plan's SELECT, or that SELECT with documents built from its rows
+    columns: tuple[Column, ...]  # of that
+    transformer: Transformer | None
+    batch_size: int  # may change between two batches: reload-config
+    options: RunOptions
+    limits: Limits
+    position: dict[str, Any] | None
+    written_before: dict[str, str]
+    settings: Settings
+    check: Callable[[], None] = lambda: None  # raises when the run should stop; for loops inside a step
+    tell: Callable[..., None] = lambda *_, **__: None  # a line for the run's log, at once
+    others_wait: Callable[[], bool] = lambda: False  # whether other pipelines are due
+    has_room: Callable[[], bool] = lambda: False  # whether the runner has a slot to spare
+    was_asked_for: bool = False  # by somebody, rather than due by itself
+    beyond: Beyond | None = None  # for a look at the mart itself, where statements do not reach it
+
+    @property
+    def output(self) -> tuple[Column, ...]:
+        """The columns that reach the mart."""
+        return self.transformer.columns if self.transformer else self.columns
+
+    @property
+    def transforming(self) -> Transforming | None:
+        """The transforms, at work."""
+        return Transforming(self.transformer, self.settings, self.check) if self.transformer else None
+
+    @property
+    def described(self) -> tuple[Column, ...]:
+        """The columns of the user's own SELECT."""
+        return self.columns if self.transformer else self.written
+
+    @property
+    def written(self) -> tuple[Column, ...]:
+        """The columns, or fields, of the mart."""
+        return self.writer.fields or self.output
+
+    @property
+    def wanted(self) -> Wanted:
+        """What the mart has to be like. A cursor that an existing mart does not have is read and not written."""
+        plan, trusted, scratch = self.plan, self.limits.trusted_owners, self.pipeline_id.hex
+        return Wanted(
+            plan.target, self.written, plan.key, plan.on_drift, plan.cursor or (), self.written_before, trusted, scratch
+        )
+
+    def slices(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """From start to end, a batch at a time, each as big as a batch is by then."""
+        while start < end:
+            upper = min(start + self.rows_at_once, end)
+            yield start, upper
+            start = upper
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows a transaction takes: a batch, or less where rows are large and have to be held in memory."""
+        return min(self.batch_size, self.writer.most_rows)
+
+    @property
+    def stays_inside(self) -> bool:
+        """Whether data never has to leave Postgres: a local source and no transforms."""
+        return self.reader.is_local and self.transformer is None
+
+
+def execute(
+    conn: Connection, statement: sql.Composable, params: list[Any] | None = None, *, binary: bool | None = None
+) -> psycopg.RawCursor[Row]:
+    """Run a composed statement with `$1` parameters, so that a `%` in a name is just a character."""
+    return psycopg.RawCursor(conn, row_factory=dict_row).execute(statement.as_bytes(conn), params, binary=binary)
+
+
+def fetch(conn: Connection, statement: sql.Composable, params: list[Any] | None = None) -> Row:
+    """The one row of a composed statement."""
+    row = execute(conn, statement, params).fetchone()
+    assert row is not None
+    return row
+
+
+def ask(conn: Connection, mart: Mart, statement: sql.Composable, params: list[Any] | None = None) -> list[Row]:
+    """The rows of a statement that names a mart: as the writer, if the mart brings code of somebody's own along."""
+    if mart.seal:
+        return mart.seal.ask(conn, statement, params)
+    mart.hold(conn)
+    return execute(conn, statement, params).fetchall()
+
+
+def write(conn: Connection, mart: Mart, statement: sql.Composable, params: list[Any] | None = None) -> int:
+    """The same of one that gives no rows; how many it wrote."""
+    if mart.seal:
+        return mart.seal.write(conn, statement, params)
+    mart.hold(conn)
+    return execute(conn, statement, params).rowcount

@@ -1,0 +1,1 @@
+"""Mode `live`: from changes in the log to the keys that they touch."""

@@ -1,0 +1,360 @@
+"""Mode `live`: follow the changes of the tables that the query reads, and converge the keys that they touch.
+
+Going live: wait until no transaction is open that the capture may not have seen, note where the log stands, compare in
+full, and follow from there. The position is the id of the last change that the mart has; it is committed together with
+what the change did to the mart.
+"""
+
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from vitrina.capture import log
+from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.domain.run import NOTHING, Counts
+from vitrina.engine.full import FullMode
+from vitrina.engine.job import Job, Mode, Step, StepResult
+from vitrina.engine.live.audit import Audit
+from vitrina.engine.live.entrance import Entrance
+from vitrina.engine.live.feed import Feed, Slice
+from vitrina.engine.live.impact import Impact
+from vitrina.engine.live.lingering import Lingering
+from vitrina.engine.live.pacing import Pacing
+from vitrina.engine.live.presence import LOOK_SECONDS, Presence
+from vitrina.engine.live.shrinking import Shrinking
+from vitrina.engine.live.watch import IDLE_SECONDS, Dependence
+from vitrina.engine.touched import Touched
+from vitrina.engine.work import Work
+from vitrina.failpoints import reach
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.waits import WaitRepo
+from vitrina.sources.connections import Connections
+
+SLICE = 10_000  # changes that are mapped to keys at once
+
+
+Keys: TypeAlias = tuple[list[str | None], int]
+"""Arrays, one a key column, and how many keys; more than a transaction takes means that they are not in the arrays."""
+
+
+class LiveMode(Mode):
+    """The steps of a live run: go live if it is not, then follow until nothing is left."""
+
+    def __init__(self, job: Job, connections: Connections) -> None:
+        self.job = job
+        self.connections = connections
+        self.position: dict[str, Any] = dict((job.position or {}).get("live") or {})
+        self.position.pop("not_before", None)
+        self.compared = False
+        self.audit: Audit | None = None
+        self.spent = 0.0
+        self.emptied = ""
+        self.started = self.began = time.monotonic()
+
+    @property
+    def is_burst(self) -> bool:
+        """It only followed."""
+        return not self.compared
+
+    def steps(self) -> Generator[Step, None, None]:
+        """Go live, then follow."""
+        with Feed.open(self.connections, self.job.plan.source) as feed:
+            self.feed, self.lingering = feed, Lingering(self.job, feed, self.started)
+            self.dependence = Dependence(self.job.pipeline_id, feed.conn, self.job.reader)
+            yield self._prepare
+            self._understand()
+            why = self._why_compare()
+            if why:
+                yield from self._go_live(why)
+            elif self.dependence.is_news:
+                yield self._keep_judgement
+            yield from self._follow()
+
+    def _prepare(self, conn: Connection) -> StepResult:
+        self.work = Work.prepare(self.job, conn)
+        self.shrinking, self.presence = Shrinking(self.work), Presence(self.work)
+        return StepResult("mart is ready", position=self.job.position, fields={"ddl": self.work.ddl}, quiet=True)
+
+    def _understand(self) -> None:
+        self.impact = self.dependence.judge(lambda: Impact.of(self.work, self.feed.capture(), self.feed.conn))
+        self.touched = Touched(self.work, self.impact.reading)
+        if self.audit:
+            self.audit.renew(self.touched)
+        if self.position:
+            self.position["columns"] = self.impact.columns
+
+    def _why_compare(self) -> str:
+        """Why the mart has to be compared in full before changes can be followed; empty when it has not."""
+        if not self.position:
+            return "it is not live yet"
+        if self.position.get("comparing"):
+            return str(self.position["comparing"])
+        if self.work.ddl:
+            return "the mart was created or extended"
+        emptied = self.presence.why_compare(self.feed.conn, self.position)
+        return emptied or self._why_otherwise() or self._why_lost(self.feed.tip())
+
+    def _why_otherwise(self) -> str:
+        """Why the query may give other rows though none has changed; empty when it gives the same."""
+        if why := self.dependence.why_compare(self.position):
+            return why
+        if self.position["source"] != self.job.plan.source or set(self.position["tables"]) != set(self.impact.tables):
+            return "the query reads other tables"
+        if self.position["meaning"] != self.impact.meaning:
+            return "the query means something else now: a view or a function that it uses was replaced"
+        return ""
+
+    def _keep_judgement(self, conn: Connection) -> StepResult:
+        """What has changed can make no row of the mart wrong; or nobody has kept what it depends on yet."""
+        news = self.dependence.keep(conn, self.position)
+        return replace(self._say("judged anew", {"why": news}, conn), quiet=not news)
+
+    def _why_lost(self, tip: log.Tip) -> str:
+        """Why changes after the position may be missing; empty when they are all in the log."""
+        if self.position["slot"] != tip.slot:
+            return "changes may be missing: the capture was installed anew"
+        if self.position["generation"] != tip.generation:
+            return f"changes may be missing: {tip.generation_reason}"
+        if not tip.holds(tip.generation, self.position["id"]):
+            return "the change log no longer reaches back to where it was"
+        return ""
+
+    # ── going live ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _go_live(self, why: str) -> Iterator[Step]:
+        """The tables are captured; then whoever wrote before they were has ended; then the log is noted, and all is
+        compared."""
+        self._require_same_columns(why)
+        entrance = Entrance(self.job, self.connections, self.feed, self.impact.tables)
+        entrance.check_capture()
+        yield partial(self._say, "waiting for transactions that were open", {"why": why})
+        entrance.wait_for_columns(self.impact.columns)
+        if entrance.is_barred():
+            yield partial(self._note_wait, entrance)
+            entrance.wait()
+        self._move(self.feed.tip(), why)
+        yield partial(self._begin_comparison, why)
+        yield from self._compare()
+        yield partial(self._say, "live", {"tables": list(self.impact.tables)})
+
+    def _note_wait(self, entrance: Entrance, conn: Connection) -> StepResult:
+        """Whoever goes on with it waits for the same transactions, and for none that is newer."""
+        entrance.note(conn)
+        return self._say("waits for a transaction that was open", {"holder": entrance.said}, conn)
+
+    def _begin_comparison(self, why: str, conn: Connection) -> StepResult:
+        WaitRepo(conn).forget(self.job.pipeline_id)
+        self.dependence.keep(conn, self.position)
+        return self._say("comparing in full", {"why": why}, conn)
+
+    def _compare(self) -> Iterator[Step]:
+        """One comparison, as mode full; the log is followed from where it stood before."""
+        reach("before comparison")
+        self.compared, self.spent, watch, mode = True, 0.0, self.dependence.watch, FullMode(self.job)
+        for step in mode.steps():
+            yield partial(self._keep_position, step)
+        Pacing(self.position).compared(self.spent, self.feed.now(), loaded=mode.mart_is_empty)
+        self.presence.note(self.feed.conn, self.position)
+        self._understand()  # anew: the mart may have been empty before, and the stage is gone
+        self.position.pop("comparing", None)
+        self.dependence.distrust(watch, self.position)
+
+    def _keep_position(self, step: Step, conn: Connection) -> StepResult:
+        started = time.monotonic()
+        result = step(conn)
+        self.spent += time.monotonic() - started
+        return replace(result, position=self._checkpoint())
+
+    # ── following ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _follow(self) -> Iterator[Step]:
+        audit = self.audit = self._audit()
+        slices, applied, busy_at = 0, 0, float("-inf") if audit.goes_on else time.monotonic()
+        while not self.position.get("comparing"):
+            if not self.dependence.watch.has_held():
+                yield from self._judge_anew()
+                continue
+            if why := self.emptied or self.presence.why_compare(self.feed.conn, self.position, LOOK_SECONDS):
+                self.position["comparing"] = why
+                break  # the next run compares
+            tip, self.began = self.feed.tip(), time.monotonic()
+            found = None if self._why_lost(tip) else self._read()
+            if found is None:
+                break  # the next run compares
+            if found.changes:
+                keys, why = self._keys_of(found)
+                if why and not self._may_compare():
+                    Pacing(self.position).rest(self.feed.now(), self._newest())
+                    break
+                yield from self._refresh(found, why) if why else self._apply(found, keys)
+                slices, applied, busy_at = slices + 1, applied + found.changes, time.monotonic()
+                audit.is_alone = False
+            elif found.last_id > self.position["id"]:
+                self.position["id"] = found.last_id
+            is_end = not found.changes and found.last_id >= tip.last_id
+            for step in audit.steps(self.position["id"]):
+                yield partial(self._keep_position, step)
+            if audit.too_many:
+                self.position["comparing"] = audit.too_many
+            elif self.lingering.is_enough() or (is_end and not audit.goes_on and not self._linger(tip, busy_at)):
+                break
+        fields = {"changes": applied, "slices": slices, "lag_ms": self.position.get("lag_ms")}
+        yield partial(self._leave, {name: value for name, value in fields.items() if value is not None})
+
+    def _audit(self) -> Audit:
+        audit = Audit(self.work, self.touched, self.shrinking, self.feed, self.connections.settings, self.started)
+        audit.is_steady, audit.is_alone = not self.impact.view.warnings, not self.compared
+        audit.is_understood = lambda: self.dependence.watch.has_held(0)
+        return audit
+
+    def _read(self) -> Slice | None:
+        return self.feed.read(self.position["id"], self.impact.columns, SLICE, self.impact.straight)
+
+    def _linger(self, tip: log.Tip, since: float) -> bool:
+        return self.lingering.wait(tip, since, self._is_as_it_was)
+
+    def _is_as_it_was(self) -> bool:
+        """What it depends on, and the mart itself: somebody may have emptied it."""
+        self.emptied = self.presence.why_compare(self.feed.conn, self.position, LOOK_SECONDS)
+        return not self.emptied and self.dependence.watch.has_held(IDLE_SECONDS)
+
+    def _may_compare(self) -> bool:
+        """Comparisons are kept apart while changes come, unless somebody has asked for the run."""
+        return self.job.was_asked_for or Pacing(self.position).may_compare(self.feed.now(), self._newest())
+
+    def _newest(self) -> int:
+        return self.feed.newest(self.impact.tables)
+
+    def _refresh(self, found: Slice, why: str) -> Iterator[Step]:
+        """A change that may touch any key: everything is compared, and what was logged before is done with."""
+        if found.upheaval():
+            yield from self._begin_anew(why)
+            return
+        yield partial(self._say, "comparing in full", {"why": why})
+        tip = self.feed.tip()
+        yield from self._compare()
+        self._note(found, tip.last_id if not self._why_lost(tip) else found.last_id)
+
+    def _begin_anew(self, why: str) -> Iterator[Step]:
+        """A table is not what it was, or was not captured for a while: nothing is as it was understood."""
+        self._require_same_columns(why)
+        self._understand()
+        yield from self._go_live(why)
+
+    def _require_same_columns(self, why: str) -> None:
+        if tuple(self.job.reader.describe(self.job.plan.select)) != self.job.described:
+            raise RetryableError(f"{why}: the query gives other columns now")
+
+    def _judge_anew(self) -> Iterator[Step]:
+        """The catalogue has changed under a follower. If that may concern rows, the next run compares: it has the guard
+        look at the query first. If not, it goes on."""
+        self._understand()
+        if why := self._why_otherwise():
+            self.position["comparing"] = why
+        elif self.dependence.is_news:
+            yield self._keep_judgement
+
+    def _distrust(self) -> None:
+        self.dependence.distrust(self.dependence.watch, self.position)
+
+    def _keys_of(self, found: Slice) -> tuple[Keys, str]:
+        """The keys that a slice touches, as far as they are few; or why it may touch any.
+
+        An impact query also reads rows that the query itself leaves out, and may fail on one of them.
+        """
+        why = self.impact.why_everything(found)
+        if why:
+            return ([], 0), why
+        try:
+            return self.impact.few_keys(found, self.job.rows_at_once), ""
+        except ConfigError as error:
+            return ([], 0), f"the keys of a change cannot be told: {error.message}"
+
+    def _apply(self, found: Slice, keys: Keys) -> Iterator[Step]:
+        """The keys that a slice touches, converged; the position moves with the last of them."""
+        args, count = keys
+        if count <= self.job.rows_at_once:
+            yield partial(self._converge, found, args, count)
+            return
+        yield partial(self._find_keys, found)
+        atomic = self.job.plan.publish == "atomic"
+        for start, end in [(0, self.found)] if atomic else self.job.slices(0, self.found):
+            if not self.position.get("comparing"):
+                yield partial(self._converge_slice, found, start, end)
+
+    def _converge(self, found: Slice, args: list[str | None], count: int, conn: Connection) -> StepResult:
+        counts = self.touched.converge(args, count, conn) if count else NOTHING
+        if self.audit and count:
+            self.audit.explain(conn, args)
+        self._guard(counts, conn)
+        self._note(found, found.last_id)
+        self._distrust()
+        reach("live slice")
+        fields = {"keys": count, "changes": found.changes}
+        return StepResult("applied", counts, self._checkpoint(), fields, is_batch=True, quiet=True)
+
+    def _find_keys(self, found: Slice, conn: Connection) -> StepResult:
+        """Many keys, or only parts of keys: kept in the database, never row by row in Python."""
+        self.keys = self.work.new_keys()
+        self.keys.create(conn)
+        self.impact.keep_keys(found, self.keys, conn)
+        self.found = self.keys.settle(conn)
+        if self.audit:
+            self.audit.explain(conn, keys=self.keys)
+        if not self.found:  # only parts of keys, which nothing carries
+            self._finish(found, conn)
+        self._distrust()
+        fields = {"keys": self.found, "changes": found.changes}
+        return StepResult("found what is touched", position=self._checkpoint(), fields=fields)
+
+    def _converge_slice(self, found: Slice, start: int, end: int, conn: Connection) -> StepResult:
+        counts = self.touched.converge_slice(self.keys, start, end, conn)
+        self._guard(counts, conn)
+        if end >= self.found:
+            self._finish(found, conn)
+        self._distrust()
+        reach("live slice")
+        fields = {"done": end, "of": self.found}
+        return StepResult("applied", counts, self._checkpoint(fields), fields, is_batch=True)
+
+    def _guard(self, counts: Counts, conn: Connection) -> None:
+        self.shrinking.guard(counts.deleted, conn)
+        self.presence.wrote(counts, conn, self.position)
+
+    def _finish(self, found: Slice, conn: Connection) -> None:
+        self._note(found, found.last_id)
+        self.keys.drop(conn)
+
+    # ── the position ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _move(self, tip: log.Tip, why: str) -> None:
+        """To here, once it has been compared."""
+        known = {"source": tip.source, "slot": tip.slot, "generation": tip.generation, "id": tip.last_id}
+        known |= {"tables": list(self.impact.tables), "columns": self.impact.columns}
+        self.position = known | {"meaning": self.impact.meaning, "comparing": why}
+
+    def _note(self, found: Slice, last_id: int) -> None:
+        """The mart has everything up to here: this late."""
+        now = self.feed.now()
+        Pacing(self.position).moved(last_id - self.position["id"], time.monotonic() - self.began)
+        self.position |= {"id": last_id, "applied_at": now.isoformat()}
+        if found.committed_at:
+            late = max((now - found.committed_at).total_seconds(), 0.0)
+            self.position |= {"committed_at": found.committed_at.isoformat(), "lag_ms": round(late * 1000, 1)}
+
+    def _checkpoint(self, progress: dict[str, int] | None = None) -> dict[str, Any]:
+        return {"live": dict(self.position), **(progress or {})}
+
+    def _leave(self, fields: dict[str, Any], conn: Connection) -> StepResult:
+        self.touched.clean_up(conn)
+        if self.position.get("comparing"):  # amid a slice, perhaps
+            self.work.clean_up(conn)
+        if self.audit:
+            self.audit.arrange(conn)
+        return self._say("followed", fields, conn)
+
+    def _say(self, event: str, fields: dict[str, Any], conn: Connection) -> StepResult:
+        del conn
+        return StepResult(event, position=self._checkpoint() if self.position else None, fields=fields)

@@ -1,0 +1,86 @@
+"""Whether a live mart is still there: nobody follows what somebody does to it by hand, and the audit is slow.
+
+That it was truncated shows in where it is stored, that all was deleted in that nothing is left; both cost next to
+nothing to ask.
+"""
+
+import time
+from typing import Any
+
+from psycopg import sql
+
+from vitrina.domain.errors import RetryableError
+from vitrina.domain.policy import is_outside
+from vitrina.domain.run import Counts
+from vitrina.engine.job import fetch
+from vitrina.engine.work import Work
+from vitrina.meta.db import Connection, fetch_all, queries, transaction
+
+SQL = queries("marts")
+LOOK_SECONDS = 1.0  # between two looks of a follower
+LIMITS = {"statement_timeout": "5s", "lock_timeout": "1s"}  # nobody waits long for a look
+
+
+def find_mart(conn: Connection, schema: str, table: str) -> dict[str, Any]:
+    """Where a table is stored, and whether it has rows; nothing if there is none of that name."""
+    file = fetch_all(conn, SQL["file"], {"schema": schema, "table": table})[0]["file"]
+    if file is None:
+        return {}
+    text = sql.SQL("SELECT EXISTS (SELECT FROM {}) AS filled").format(sql.Identifier(schema, table))
+    return {"file": file, "filled": bool(fetch(conn, text)["filled"])}
+
+
+def look_at(conn: Connection, schema: str, table: str) -> dict[str, Any]:
+    """The same outside of a step, and not for long: somebody may keep the table locked."""
+    with transaction(conn, LIMITS, read_only=True):
+        return find_mart(conn, schema, table)
+
+
+def why_emptied(before: dict[str, Any] | None, now: dict[str, Any]) -> str:
+    """What somebody has done to it; empty if nobody has, or if nothing is known of before."""
+    if not before:
+        return ""
+    if before.get("file") != now.get("file"):
+        return "the mart was truncated, rewritten or made anew by hand"
+    return "the mart was emptied by hand" if before.get("filled") and not now["filled"] else ""
+
+
+class Presence:
+    """Of the mart of one follower, kept in its position. One in another system is left to the audit, and so is one with
+    code of somebody's own, which a look could run."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self._name = work.mart.schema, work.mart.table
+        self._is_left_alone = is_outside(work.job.plan.target) or work.mart.seal is not None
+        self._looked = float("-inf")
+
+    def note(self, conn: Connection, position: dict[str, Any]) -> None:
+        """It is as it should be."""
+        position.pop("mart", None)
+        self.why_compare(conn, position)
+
+    def why_compare(self, conn: Connection, position: dict[str, Any], seconds: float = 0.0) -> str:
+        """Why it is not what the follower left; empty if it is, or was so shortly ago."""
+        if self._is_left_alone:
+            position.pop("mart", None)
+            return ""
+        if time.monotonic() - self._looked < seconds:
+            return ""
+        try:
+            now = look_at(conn, *self._name)
+        except RetryableError:
+            return ""  # it is locked; another time
+        self._looked = time.monotonic()
+        if why := why_emptied(position.get("mart"), now):
+            return why
+        position["mart"] = now
+        return ""
+
+    def wrote(self, counts: Counts, conn: Connection, position: dict[str, Any]) -> None:
+        """The follower itself: it may have emptied the mart, or filled it, unless somebody was there before."""
+        before = position.get("mart")
+        if not before or not (counts.deleted if before["filled"] else counts.written):
+            return
+        if not why_emptied(before, (now := find_mart(conn, *self._name)) | {"filled": True}):
+            position["mart"] = now

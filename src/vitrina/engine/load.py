@@ -1,0 +1,168 @@
+"""Loading an empty mart: plain ordered inserts, by key range from the query, at once, or by number from the stage."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
+from vitrina.domain.run import Counts
+from vitrina.engine.comparison import Comparison
+from vitrina.engine.converge import reader_scope
+from vitrina.engine.filling import copy_across
+from vitrina.engine.job import Step, StepResult, execute
+from vitrina.engine.stage import KeySegment
+from vitrina.engine.work import NO_NULLS, ONCE, Work
+from vitrina.engine.writer import UNLIMITED
+from vitrina.meta.db import Connection
+
+
+class Load:
+    """The steps of a load."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.job = work.job
+        self.too_dear = ""
+        self.queries: dict[tuple[bool, bool], sql.SQL] = {}
+
+    def steps(self, why_whole: str = "") -> Iterator[Step]:
+        """By key range. Where everything has to be read at once, it goes straight into the mart, or into a stage first.
+
+        An empty mart has nothing to lose: what is interrupted starts again, as filling a stage would.
+        """
+        if not why_whole:
+            yield self._find_bounds
+            why_whole = self.too_dear
+        if not why_whole:
+            yield from self._ranges(self.job.batch_size)
+        elif self._takes_all:
+            yield partial(self._load_all, why_whole)
+        else:
+            yield partial(self.work.fill, why=why_whole)
+            yield from self._slices(self.work.staged_rows or 0)
+
+    def _slices(self, rows: int) -> Iterator[Step]:
+        atomic = self.job.plan.publish == "atomic"
+        for start, end in [(0, rows)] * bool(rows) if atomic else self.job.slices(0, rows):
+            yield partial(self.load_slice, start, end)
+
+    def _ranges(self, size: int) -> Iterator[Step]:
+        """The bounds are of one size; when another is asked for meanwhile, the rest is found by comparing."""
+        for number in range(self.batches):
+            if self.job.batch_size != size:
+                yield from Comparison(self.work).steps()
+                return
+            yield partial(self._load_range, number)
+
+    def _find_bounds(self, conn: Connection) -> StepResult:
+        columns = {c.name: c for c in self.job.columns}
+        found = KeySegment(self.job.pipeline_id, tuple(columns[name] for name in self.work.mart.key))
+        found.create(conn)
+        copy_across(self.job.reader, self.work.query.bounds(self.job.rows_at_once), found, conn)
+        self.work.refuse_null_keys(conn, found.identifier)
+        open_end: list[str | None] = [None] * len(found.columns)
+        self.ends = [open_end, *self._in_order(found, conn), open_end]
+        self.too_dear = self._too_dear()
+        read = ("at once" if self._takes_all else "staged") if self.too_dear else "by key range"
+        fields = {"batches": self.batches, "read": read}
+        return StepResult("found what to load", position={"phase": "load"}, fields=fields)
+
+    @property
+    def _takes_all(self) -> bool:
+        """Whether all rows go into the mart in one transaction: a table takes them if nothing has to be cast."""
+        if self.job.writer.most_rows < UNLIMITED:
+            return False
+        return bool(self.too_dear) or self.work.mart.takes(self.job.output)
+
+    @property
+    def batches(self) -> int:
+        """How many there will be."""
+        return len(self.ends) - 1
+
+    def _in_order(self, found: KeySegment, conn: Connection) -> list[list[str | None]]:
+        """Bounds as text."""
+        names = sql.SQL(", ").join(sql.SQL("{}::text").format(c.identifier) for c in found.columns)
+        text = sql.SQL("SELECT ARRAY[{}] AS bound FROM {} ORDER BY vitrina_n").format(names, found.identifier)
+        return [row["bound"] for row in execute(conn, text)]
+
+    def _too_dear(self) -> str:
+        """Judged by a batch in the middle."""
+        if self.batches == 1:
+            return ""
+        query, args = self._range((self.batches - 1) // 2)
+        return self.work.is_dear(query, args, self.batches)
+
+    def _range(self, number: int) -> tuple[sql.SQL, list[str | None]]:
+        """The query of a batch, and both its ends, as text; an open end is NULL. All but two have the same query."""
+        which = (number > 0, number < self.batches - 1)
+        if which not in self.queries:
+            query = self.work.query.by_range(lower=which[0], upper=which[1])
+            self.queries[which] = sql.SQL(query.as_string(None))
+        return self.queries[which], self.ends[number] + self.ends[number + 1]
+
+    def _load_range(self, number: int, conn: Connection) -> StepResult:
+        query, ends = self._range(number)
+        scope = reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2")
+        with self._explained():
+            rows = self._insert(conn, scope, self.work.key_columns("t"), [ends, query.as_string(None)])
+        return self._loaded(Counts(read=rows, written=rows), number + 1, self.batches)
+
+    def _load_all(self, why: str, conn: Connection) -> StepResult:
+        """Everything that the query gives: inside Postgres if ranges would be dear there, else through here."""
+        with self._explained():
+            read, written = self._insert_all(conn) if self.too_dear else self.work.pour(self.work.mart, conn)
+        self.work.refuse_null_keys(conn, self.work.mart.identifier)
+        return StepResult("loaded", Counts(read=read, written=written), {"phase": "load"}, {"why": why}, is_batch=True)
+
+    def _insert_all(self, conn: Connection) -> tuple[int, int]:
+        """In one statement, with the memory of a comparison."""
+        conn.execute("SELECT set_config('work_mem', %s, true)", [self.job.reader.settings["work_mem"]])
+        scope = reader_scope(self.job.columns, sql.SQL("'{}'::text[]"), "$1")
+        rows = self._insert(conn, scope, self.work.key_columns("t"), [self.work.query.whole().as_string(conn)])
+        return rows, rows
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A row that does not fit is named."""
+        try:
+            yield
+        except (psycopg.IntegrityError, VitrinaError) as error:
+            fault = self._fault(error)
+            if fault is error:
+                raise  # with its own cause, which tells what it was
+            raise fault from error
+
+    def _fault(self, error: Exception) -> Exception:
+        """What is wrong with a row, if that is what it was."""
+        cause = error if isinstance(error, psycopg.Error) else error.__cause__
+        if isinstance(cause, psycopg.errors.UniqueViolation):
+            return self._conflict(cause)
+        if isinstance(cause, psycopg.errors.NotNullViolation) and cause.diag.column_name in self.work.mart.key:
+            self.work.refuse_nulls(self.work.mart.key, "key")
+            return ConfigError(f"a key is NULL: {cause.diag.message_detail}", NO_NULLS)
+        return error
+
+    def load_slice(self, start: int, end: int, conn: Connection) -> StepResult:
+        """Staged rows, by number."""
+        with self._explained():
+            rows = self._insert(conn, self.work.stage.slice(), sql.SQL("t.vitrina_n"), [start, end])
+        return self._loaded(Counts(written=rows), end, self.work.staged_rows or 0)
+
+    def _insert(self, conn: Connection, scope: sql.Composable, order: sql.Composable, params: list[Any]) -> int:
+        return int(self.work.apply(conn, self.work.statements.insert(scope, order), params)["written"])
+
+    def _loaded(self, counts: Counts, done: int, total: int) -> StepResult:
+        progress = {"done": done, "of": total}
+        return StepResult("loaded", counts, {"phase": "load", **progress}, progress, is_batch=True)
+
+    def _conflict(self, error: psycopg.errors.UniqueViolation) -> Exception:
+        """A key was there already: the query gave it twice, or somebody else writes to the mart."""
+        detail = error.diag.message_detail or ""
+        if self.work.staged or not self.work.stays_inside:
+            return ConfigError(f"the query gives a key twice: {detail}", ONCE)
+        self.work.refuse_duplicates(self.job.reader.fetch(self.work.statements.duplicates(self.work.query.source)))
+        return RetryableError(f"somebody else wrote to {self.job.plan.target}: {detail}")

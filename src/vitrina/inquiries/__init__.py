@@ -1,0 +1,1 @@
+"""Questions that change no mart: preview and reconcile."""

@@ -1,0 +1,229 @@
+"""Reconcile: the comparison of a full run, reported instead of written.
+
+Read in place, on the reader's connection, where the data is; otherwise from a stage of the request's own. What
+differs is looked at a second time after a moment: changes that were on their way are no differences.
+"""
+
+import time
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from psycopg import sql
+
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.policy import is_outside, split_table
+from vitrina.domain.request import ReconcileParams
+from vitrina.engine.converge import key_arrays
+from vitrina.engine.filling import copy_across
+from vitrina.engine.job import Job, ask, execute, fetch
+from vitrina.engine.mart import Mart
+from vitrina.engine.stage import KeySegment
+from vitrina.engine.work import Work
+from vitrina.inquiries.documents import IndexReconciliation
+from vitrina.inquiries.inquiry import Inquiry
+from vitrina.inquiries.report import ReportSql
+from vitrina.meta.db import transaction
+from vitrina.sinks.registry import resolve_outlet
+from vitrina.sinks.table.mart import inspect, prepare_mart
+from vitrina.transforms import Row
+
+SETTLE_SECONDS = 1.0
+KINDS = ("missing", "extra", "different")
+
+
+def reconcile(inquiry: Inquiry, params: dict[str, Any]) -> dict[str, Any]:
+    """The report."""
+    wanted = ReconcileParams.parse(params)
+    if not is_outside(inquiry.plan.target):
+        return Reconciliation(inquiry, wanted).report()
+    job = inquiry.job()
+    with closing(resolve_outlet(job, inquiry.settings, epoch=0)) as outlet:  # it only reads
+        return IndexReconciliation(inquiry, wanted, job, outlet).report()
+
+
+@dataclass
+class Reconciliation:
+    """One comparison of a mart with its query. Writes to nothing but scratch tables."""
+
+    inquiry: Inquiry
+    params: ReconcileParams
+    job: Job = field(init=False)
+    work: Work = field(init=False)
+    statements: ReportSql = field(init=False)
+
+    def report(self) -> dict[str, Any]:
+        """Prepare, stage if need be, sum up, look again at what differs."""
+        started = time.monotonic()
+        self._prepare()
+        why = self._why_stage()
+        if why:
+            self._fill(why)
+        control = self._control()
+        summary = self._sum_up(control)
+        counts = {kind: summary[kind] for kind in KINDS}
+        details = self._look_again() if any(counts.values()) else []
+        found = {kind: next((row["total"] for row in details if row["kind"] == kind), 0) for kind in KINDS}
+        lacking = self._lacking()
+        return {
+            "equal": not any(found.values()) and not lacking,
+            "running": self.inquiry.running,
+            "query_rows": summary["query_rows"],
+            "mart_rows": summary["mart_rows"],
+            "control": _ends(control, summary),
+            **found,
+            "settled": max(sum(counts.values()) - sum(found.values()), 0),
+            "samples": {kind: self._samples(details, kind) for kind in KINDS},
+            "key": list(self.work.mart.key),
+            "columns": [c.name for c in self.work.mart.columns],
+            "lacking_columns": lacking,
+            "read": f"staged: {why}" if why else "in place",
+            "taken_at": _iso(summary["taken_at"]),
+            "seconds": round(time.monotonic() - started, 3),
+        }
+
+    # ── what is compared ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _prepare(self) -> None:
+        self.job = self.inquiry.job()
+        self.work = Work(self.job, self._mart(), [])
+        self.statements = ReportSql(self.work.mart)
+
+    def _mart(self) -> Mart:
+        """As it is: in a transaction that can change nothing. Columns that it lacks are reported, not refused."""
+        target = self.inquiry.plan.target
+        wanted = self.job.wanted
+        unwritten = [c.name for c in wanted.columns if c.name not in wanted.key]
+        with transaction(self.inquiry.conn, self.inquiry.reading, read_only=True) as conn:
+            if not inspect(conn, *split_table(target)):
+                raise ConfigError(f"{target} does not exist yet", "run the pipeline first")
+            return prepare_mart(conn, replace(wanted, on_drift="fail", unwritten=unwritten))[0]
+
+    def _lacking(self) -> list[str]:
+        """Columns of the query that the mart should have and has not; a cursor may be read without being written."""
+        written = {c.name for c in self.work.mart.columns} | set(self.inquiry.plan.cursor or ())
+        return [c.name for c in self.job.output if c.name not in written]
+
+    def _why_stage(self) -> str:
+        if not self.job.reader.is_local:
+            return f"source {self.inquiry.plan.source} is another server"
+        if self.job.transformer:
+            return "rows go through Python"
+        if self.work.mart.seal:
+            return "the mart has code of somebody's own"
+        return "" if self.work.mart.pushable else "the mart compares keys in its own way"
+
+    def _control(self) -> str:
+        names = [c.name for c in self.work.mart.columns]
+        asked = self.params.control_field
+        if asked and asked not in names:
+            raise ConfigError(f"control field {asked} is not compared", f"choose one of {', '.join(names)}")
+        cursor = self.inquiry.plan.cursor
+        return asked or next((name for name in (cursor or ())[:1] if name in names), self.work.mart.key[0])
+
+    # ── comparing ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _sum_up(self, control: str) -> Row:
+        scope = self.work.stage.identifier if self.work.staged else self.work.query.source
+        as_text = not self._has_minimum(self.work.mart.types[control])
+        summary = self._read(self.statements.summary(scope, control, as_text=as_text))[0]
+        if summary["joined"] > summary["mart_rows"]:
+            self.work.refuse_duplicates(self._read(self.statements.duplicates(scope)))
+        return summary
+
+    def _has_minimum(self, type_: str) -> bool:
+        """Not every type has min() in every Postgres: uuid, boolean and bytea are ordered the same as their text."""
+        text = sql.SQL("SELECT pg_catalog.min(NULL::{}) AS least").format(sql.SQL(type_))
+        try:
+            with transaction(self.inquiry.conn, self.inquiry.reading, read_only=True) as conn:
+                execute(conn, text)
+        except ConfigError:
+            return False
+        return True
+
+    def _look_again(self) -> list[Row]:
+        """Keep the keys that differ, wait for what is on its way, and compare just these."""
+        keys = self.work.new_keys()
+        with self.inquiry.scratch() as conn:
+            found = self.work.find(conn, keys)
+            self.work.refuse_null_keys(conn, keys.identifier)
+            self.work.refuse_duplicates(execute(conn, self.statements.duplicates(keys.identifier)).fetchall())
+        if not found:
+            return []
+        self._settle()
+        few = found <= self.job.batch_size and self.work.mart.pushable
+        args = self._args(keys, found) if few else []
+        if self.work.staged:
+            self._fill_again(args)
+        source = self.work.stage.identifier if self.work.staged else self.work.query.source
+        scope = self.statements.joined(source, keys.identifier)
+        if few and not self.work.staged:
+            scope = self.work.query.by_keys()
+        text = self.statements.details(sql.SQL("({})").format(scope), keys.identifier, self.params.sample)
+        return self._read(text, [] if self.work.staged else args)
+
+    def _settle(self) -> None:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < deadline:
+            self.inquiry.check()
+            time.sleep(0.05)
+
+    def _args(self, keys: KeySegment, found: int) -> list[str | None]:
+        with transaction(self.inquiry.conn, self.inquiry.reading, read_only=True) as conn:
+            args = fetch(conn, sql.SQL("SELECT {} AS args").format(key_arrays(keys)), [0, found])["args"]
+        return list(args)
+
+    # ── the stage ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fill(self, why: str) -> None:
+        with self.inquiry.scratch() as conn:
+            self.work.fill(conn, why)
+            self.work.stage.add_key_index(conn, self.work.mart.key)
+
+    def _fill_again(self, args: list[str | None]) -> None:
+        """Read the source anew: just the rows of a few keys, or everything when there are many."""
+        if not args:
+            self._fill("looking again")
+            return
+        stage = self.work.stage
+        with self.inquiry.scratch() as conn:
+            stage.truncate(conn)
+            if not self.job.transforming:
+                copy_across(self.job.reader, self.work.query.with_args(args).by_keys(), stage, conn)
+                return
+            rows = self.job.reader.fetch(self.work.query.by_keys(), args)
+            with stage.copy_in(conn, "text") as copy:
+                self.job.transforming.write(copy, rows)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self, statement: sql.Composable, args: list[str | None] | None = None) -> list[Row]:
+        """Where the data is: as the reader in place, or in the stage."""
+        if not self.work.staged:
+            return self.job.reader.fetch(statement, args or [])
+        looking = transaction(self.inquiry.conn, self.inquiry.reading, read_only=True)
+        with self.inquiry.scratch() if self.work.mart.seal else looking as conn:
+            return ask(conn, self.work.mart, statement)
+
+    def _samples(self, details: list[Row], kind: str) -> list[dict[str, Any]]:
+        rows = [row for row in details if row["kind"] == kind][: self.params.sample]
+        return [self._sample(row) for row in rows]
+
+    def _sample(self, row: Row) -> dict[str, Any]:
+        shown: dict[str, Any] = {"key": dict(zip(self.work.mart.key, row["key"], strict=True))}
+        if row["kind"] == "different":
+            names = [c.name for c in self.work.mart.columns]
+            values = zip(names, row["differ"], row["query_values"], row["mart_values"], strict=True)
+            shown["columns"] = {name: {"query": q, "mart": m} for name, differs, q, m in values if differs}
+        return shown
+
+
+def _iso(moment: datetime | str) -> str:
+    """As JSON has it; the answer of a sealed mart is JSON."""
+    return moment if isinstance(moment, str) else moment.isoformat()
+
+
+def _ends(control: str, summary: Row) -> dict[str, Any]:
+    sides = {side: {"min": summary[f"{side}_min"], "max": summary[f"{side}_max"]} for side in ("query", "mart")}
+    return {"field": control, **sides}

@@ -1,0 +1,117 @@
+"""From a configuration to a plan that may be executed: whoever wrote it, it is checked again here."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from uuid import UUID
+
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.pipeline import Pipeline, Plan, resolve
+from vitrina.domain.policy import is_outside, require_allowed_target, split_table
+from vitrina.domain.run import RunOptions
+from vitrina.engine.job import Job, Limits
+from vitrina.engine.types import SQL as MARTS
+from vitrina.meta.db import Connection, fetch_all
+from vitrina.settings import Settings
+from vitrina.sinks.registry import resolve_writer
+from vitrina.sources.postgres import PostgresReader
+from vitrina.sql.guard import check_select
+from vitrina.sql.live import guardable
+from vitrina.sql.live.impact import CHANGED
+from vitrina.sql.rules import Finding
+from vitrina.sql.vet import vet_select
+from vitrina.transforms.chain import resolve_transformer
+
+
+def check_plan(pipeline: Pipeline, settings: Settings, *, reads_only: bool = False) -> Plan:
+    """The plan, with the target allowed (unless nothing will be written) and the query guarded."""
+    plan = resolve(pipeline)
+    if not reads_only:
+        require_allowed_target(plan.target, settings.whitelist)
+    impact = check_impact(plan, settings)
+    return plan.model_copy(
+        update={"select": check_select(plan.select, settings.allowed_source_schemas), "impact": impact}
+    )
+
+
+def check_impact(plan: Plan, settings: Settings) -> dict[str, str]:
+    """The user's own impact queries by the guard's grammar: one SELECT each, which may also read `changed`."""
+    checked = dict(plan.impact)
+    for table, query in _impact(plan):
+        with _about_impact(table):
+            checked[table] = check_select(query, settings.allowed_source_schemas, known=[CHANGED])
+    return checked
+
+
+def vet_plan(reader: PostgresReader, plan: Plan, settings: Settings) -> Sequence[Finding]:
+    """A ConfigError if a query calls what it may not, as its own server resolves it; else the warnings."""
+    schemas, functions = settings.allowed_source_schemas, settings.allowed_functions
+    vetted = vet_select(reader.conn, reader.settings, plan.select, schemas=schemas, functions=functions)
+    return [*vetted.warnings, *vet_impact(reader, plan, settings)]
+
+
+def vet_impact(reader: PostgresReader, plan: Plan, settings: Settings) -> Sequence[Finding]:
+    """The same for the user's own impact queries, with `changed` as a table of images."""
+    schemas, functions, found = settings.allowed_source_schemas, settings.allowed_functions, list[Finding]()
+    for table, query in _impact(plan):
+        with _about_impact(table):
+            alone = guardable(table, query)
+            found += vet_select(reader.conn, reader.settings, alone, schemas=schemas, functions=functions).warnings
+    return found
+
+
+def _impact(plan: Plan) -> list[tuple[str, str]]:
+    """Other modes never run them."""
+    return list(plan.impact.items()) if plan.mode == "live" else []
+
+
+@contextmanager
+def _about_impact(table: str) -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"impact of {table}: {error.message}", error.remedy) from error
+
+
+def make_job(
+    id_: UUID,
+    pipeline: Pipeline,
+    plan: Plan,
+    reader: PostgresReader,
+    key: Sequence[str],
+    settings: Settings,
+    check: Callable[[], None],
+) -> Job:
+    """A job without a past: the query described, the transforms resolved over its columns."""
+    columns = reader.describe(plan.select)
+    transformer = resolve_transformer(plan.transforms, columns, key) if plan.transforms else None
+    writer = resolve_writer(plan, transformer.columns if transformer else columns)
+    select, read = writer.read(plan.select, tuple(columns))
+    return Job(
+        pipeline_id=id_,
+        plan=plan,
+        writer=writer,
+        reader=reader,
+        select=select,
+        columns=read,
+        transformer=transformer,
+        batch_size=pipeline.batch_size,
+        options=RunOptions(),
+        limits=Limits(
+            settings.max_delete_share, settings.max_delete_rows, settings.horizon_margin, settings.trusted_owners
+        ),
+        position=None,
+        written_before={},
+        settings=settings,
+        check=check,
+    )
+
+
+def resolve_key(conn: Connection, plan: Plan) -> tuple[str, ...]:
+    """The key that the plan names, else the mart's primary key."""
+    if plan.key or is_outside(plan.target):
+        return plan.key
+    schema, table = split_table(plan.target)
+    for row in fetch_all(conn, MARTS["unique_keys"], {"schema": schema, "table": table}):
+        if row["primary"]:
+            return tuple(row["columns"])
+    raise ConfigError("the pipeline names no key, and the mart has no primary key", "set key: [column, …]")

@@ -1,0 +1,252 @@
+"""Delivering to an index: the steps of a mode, around which documents are sent and confirmed.
+
+    written ahead, in the step's own fenced transaction → committed → sent through this epoch's alias → confirmed
+
+A step is confirmed in the transaction of a later one. What is not confirmed when a run ends, whatever ends it, is in
+doubt, and the next run sends or deletes each of those documents again.
+"""
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from vitrina.domain.errors import FatalError
+from vitrina.domain.run import NOTHING, Counts
+from vitrina.engine.job import Job, Mode, Step, StepResult, execute
+from vitrina.engine.stage import KeySegment
+from vitrina.engine.touched import Touched
+from vitrina.engine.work import Work
+from vitrina.failpoints import reach
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.indexes import IndexRepo
+from vitrina.sinks.documents.audit import IndexAudit
+from vitrina.sinks.documents.generations import Generations
+from vitrina.sinks.documents.mirror import Mirror
+from vitrina.sinks.documents.senders import Senders
+from vitrina.sinks.documents.statements import ShadowSql
+from vitrina.sinks.documents.writer import IndexWriter
+from vitrina.sinks.elasticsearch.client import Intruder
+from vitrina.sinks.elasticsearch.outlet import Outlet
+
+
+@dataclass
+class Parcel:
+    """One step's shipment: what is true once it has arrived."""
+
+    version: int
+    counts: Counts
+    position: dict[str, Any] | None
+    share: float  # of its work that the mode has done by then
+    made_at: float = field(default_factory=time.monotonic)
+    took: float = 0.0  # seconds until it had arrived
+
+    def arrive(self, _: object) -> None:
+        """It has."""
+        self.took = time.monotonic() - self.made_at
+
+    @property
+    def reached(self) -> dict[str, Any] | None:
+        """The position; what a live mart says of its lag includes the way to the index."""
+        live = (self.position or {}).get("live")
+        if self.position is None or not live or "lag_ms" not in live:
+            return self.position
+        return self.position | {"live": live | {"lag_ms": round(live["lag_ms"] + self.took * 1000, 1)}}
+
+
+class Delivery(Mode):
+    """A mode over an index. The mode itself knows of nothing but the shadow."""
+
+    parcel: Parcel | None = None  # of the step that was just committed
+    mode: Mode | None = None  # once the index is ready
+    senders: Senders[Parcel] | None = None
+    settling = True  # what was in doubt at the start is not all sent again yet
+
+    def __init__(
+        self, job: Job, writer: IndexWriter, make_mode: Callable[[Job], Mode], outlet: Outlet, grace: float
+    ) -> None:
+        self.job = job
+        self.writer = writer
+        self._make_mode = make_mode
+        self.outlet = outlet
+        self.generations = Generations(outlet.keeper, job, writer, grace)
+        self.position = job.position
+        self.confirmed = 0
+
+    def steps(self) -> Generator[Step, None, None]:
+        """Get the index ready, settle what is in doubt, run the mode, and serve what was built."""
+        with closing(self.outlet):
+            yield from self._alone(self._all_steps())
+
+    def _all_steps(self) -> Iterator[Step]:
+        yield from self._keeping_position(self.generations.open())
+        send = self.outlet.sender(self.generations.current, lambda: self.writer.version, self.job.check)
+        senders: Senders[Parcel] = Senders(send, self.outlet.threads)
+        self.senders = senders
+        with closing(senders):
+            if self.generations.current.in_flight or self._repairs:
+                yield from self._deliver(senders, self._doubted())
+                yield from self._finish(senders)
+            self.settling = False
+            yield from self._deliver(senders, self._mode_steps())
+            self.generations.make_ready()
+            yield from self._finish(senders)
+        yield from self._keeping_position(self.generations.close())
+
+    @property
+    def is_burst(self) -> bool:
+        """As the mode itself."""
+        return self.mode is not None and self.mode.is_burst and not self.generations.is_new
+
+    def settle(self) -> Iterator[Step]:
+        """A run is interrupted between steps: what is on its way arrives and is confirmed.
+
+        Not while documents of an earlier run are in doubt: they stay so, and the next run begins with them again.
+        """
+        if self.senders is not None:
+            yield from self._alone(self._finish(self.senders, confirm=not self.settling))
+
+    def _finish(self, senders: Senders[Parcel], *, confirm: bool = True) -> Iterator[Step]:
+        self._ship(senders)
+        senders.drain()
+        if confirm:
+            yield partial(self._confirm_all, senders.arrived())
+
+    def _alone(self, steps: Iterator[Step]) -> Iterator[Step]:
+        """Steps that end as soon as somebody else is seen to write here."""
+        try:
+            yield from steps
+        except Intruder as error:
+            yield self._look_at_lease
+            raise self._intrusion(error) from error
+
+    def _mode_steps(self) -> Iterator[Step]:
+        job = self.job
+        job.options = replace(job.options, rebuild=False, repair=self.generations.loads_all or job.options.repair)
+        if not self.generations.is_new:
+            job.beyond = IndexAudit(job, self.writer, self.outlet, self._await_arrival)
+        self.mode = self._make_mode(job)
+        yield from self.mode.steps()
+
+    def _await_arrival(self) -> None:
+        assert self.senders is not None
+        self.senders.drain()
+
+    def _keeping_position(self, steps: Iterator[Step]) -> Iterator[Step]:
+        """Steps around the mode leave the checkpoint where it is."""
+        for step in steps:
+            yield partial(self._keep_position, step)
+
+    def _keep_position(self, step: Step, conn: Connection) -> StepResult:
+        return replace(step(conn), position=self.position)
+
+    # ── one step after the other ─────────────────────────────────────────────────────────────────────────────
+
+    def _deliver(self, senders: Senders[Parcel], steps: Iterator[Step]) -> Iterator[Step]:
+        for step in steps:
+            senders.wait_for_room()
+            yield partial(self._with_confirmation, step, senders.arrived())
+            self._ship(senders)
+            yield from self._keeping_position(self.generations.bind())
+
+    def _with_confirmation(self, step: Step, parcels: list[Parcel], conn: Connection) -> StepResult:
+        """Confirm what has arrived, then do the step; what it writes ahead counts once that has arrived too."""
+        arrived = self._confirm(conn, parcels)
+        reach("before shadow")
+        self.writer.version = IndexRepo(conn, self.job.pipeline_id).advance(self._number, self.confirmed)
+        result = step(conn)
+        sent = Counts(written=result.counts.written, deleted=result.counts.deleted)
+        position = dict(result.position) if result.position else None  # as it is now: a mode goes on with its own
+        self.parcel = Parcel(self.writer.version, sent, position, result.share)
+        counts = replace(result.counts, written=arrived.written, deleted=arrived.deleted)
+        return replace(result, counts=counts, position=self.position)
+
+    def _ship(self, senders: Senders[Parcel]) -> None:
+        """After the commit: send what the step wrote ahead; a step that wrote nothing has arrived with its turn.
+
+        A delete waits for all before it: a document sent again after its delete, to a server that has been restarted
+        meanwhile and so forgot the version of the delete, would rise from the dead.
+        """
+        parcel, self.parcel = self.parcel, None
+        if parcel is None:
+            return
+        if parcel.counts.deleted:
+            senders.drain()
+        shipment = self.writer.take_outbox()
+        if shipment:
+            self.generations.await_created()
+        senders.submit(shipment, parcel).add_done_callback(parcel.arrive)
+        self.generations.has_come_to(parcel.share)
+
+    def _confirm(self, conn: Connection, parcels: list[Parcel]) -> Counts:
+        """While older documents are in doubt no version is confirmed: theirs are below it, and would be forgotten."""
+        total = NOTHING
+        for parcel in parcels:
+            total += parcel.counts
+            self.position = parcel.reached
+            self.confirmed = self.confirmed if self.settling else parcel.version
+        if total.deleted and not self.settling:
+            execute(conn, self._statements(conn).bury(), [self.confirmed])
+        return total
+
+    def _confirm_all(self, parcels: list[Parcel], conn: Connection) -> StepResult:
+        reach("before confirm")
+        arrived = self._confirm(conn, parcels)
+        self.confirmed = IndexRepo(conn, self.job.pipeline_id).confirm(self._number)
+        execute(conn, self._statements(conn).bury(), [self.confirmed])
+        return StepResult("confirmed", arrived, self.position)
+
+    # ── what may not have arrived ────────────────────────────────────────────────────────────────────────────
+
+    def _doubted(self) -> Iterator[Step]:
+        """Documents that an earlier run wrote ahead and did not confirm: sent or deleted again, whichever is right.
+
+        A repair looks at the index first: versions that somebody has raised would be in the way.
+        """
+        if self._repairs:
+            yield from Mirror(self.job, self.writer, self.outlet).steps()
+        yield self._doubt
+        for start, end in self.job.slices(0, self.in_doubt):
+            yield partial(self._send_again, start, end)
+
+    def _doubt(self, conn: Connection) -> StepResult:
+        self.work = Work.prepare(self.job, conn)
+        self.keys: KeySegment = self.work.new_keys()
+        self.keys.create(conn)
+        statements, confirmed = self._statements(conn), self.generations.current.confirmed
+        execute(conn, statements.doubt(), [confirmed])
+        execute(conn, statements.keep_doubted(self.keys), [confirmed])
+        self.in_doubt = self.keys.settle(conn)
+        fields = {"documents": self.in_doubt}
+        return StepResult("found what was on its way", position=self.job.position, fields=fields)
+
+    def _send_again(self, start: int, end: int, conn: Connection) -> StepResult:
+        counts = Touched(self.work).converge_slice(self.keys, start, end, conn)
+        fields = {"done": end, "of": self.in_doubt}
+        return StepResult("sent again", counts, self.job.position, fields, is_batch=True)
+
+    # ── somebody else ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _look_at_lease(self, conn: Connection) -> StepResult:
+        """The fence of this step tells whether the pipeline is still ours."""
+        del conn
+        return StepResult("looked at the lease", position=self.position)
+
+    def _intrusion(self, error: Intruder) -> FatalError:
+        return FatalError(
+            f"somebody else writes to {self.job.plan.target}: {error.message}",
+            "keep others out of it, then run with --rebuild, or repair",
+        )
+
+    @property
+    def _repairs(self) -> bool:
+        return self.job.options.repair and not self.generations.is_new
+
+    @property
+    def _number(self) -> int:
+        return self.generations.current.number
+
+    def _statements(self, conn: Connection) -> ShadowSql:
+        return self.writer.statements(self.writer.prepare(conn, self.job.wanted)[0])

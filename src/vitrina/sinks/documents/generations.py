@@ -1,0 +1,258 @@
+"""Which index a run writes: the one that is served, or a new one beside it that takes its place when it is whole."""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+import structlog
+from psycopg import sql
+
+from vitrina.domain.errors import ConfigError, FatalError, RetryableError
+from vitrina.engine.job import Job, Step, StepResult, fetch
+from vitrina.engine.work import Work
+from vitrina.failpoints import reach
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.indexes import Generation, IndexRepo
+from vitrina.sinks.documents.shadow import create_shadow, drop_shadow
+from vitrina.sinks.documents.writer import IndexWriter
+from vitrina.sinks.elasticsearch.outlet import Keeper
+
+log = structlog.get_logger()
+MOST = 0.9
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Generations:
+    """Opens a generation before a run's work and closes it after."""
+
+    def __init__(self, keeper: Keeper, job: Job, writer: IndexWriter, grace: float) -> None:
+        self.keeper = keeper
+        self.grace = grace  # seconds that a retired index is kept
+        self.job = job
+        self.writer = writer
+        self.shape = writer.shape
+        self.current: Generation
+        self.creating: Future[str | None] | None = None  # its uuid, until somebody has asked for it
+        self.uuid: str | None = None  # of what was created, until it is written down
+        self.ready: Future[None]
+        self.is_new = False
+        self.is_written_out = False
+        self.known: list[Generation] = []
+
+    @property
+    def live(self) -> Generation | None:
+        """The one that is served meanwhile."""
+        return next((generation for generation in self.known if generation.state == "live"), None)
+
+    @property
+    def loads_all(self) -> bool:
+        """Whether the run has to fill it from everything, whatever the checkpoint of the pipeline says."""
+        return self.current.is_building and self.job.plan.mode != "full" and self.job.position is not None
+
+    def open(self) -> Iterator[Step]:
+        """Choose, and take the right to write; a new one is created beside what follows."""
+        yield self._look
+        chosen, why = self._choose()
+        if chosen is None:
+            yield from self._begin(why)
+        else:
+            self.current = chosen
+            self.keeper.take_writes(chosen)
+        self.writer.generation = self.current
+        self.writer.expect(self.job.reader.plan(sql.SQL(self.job.plan.select))["Plan Width"])
+
+    def await_created(self) -> None:
+        """Before anything is sent: a new one is there, and what earlier epochs send is refused."""
+        if self.creating is None:
+            return
+        self.uuid, self.creating = self.creating.result(), None
+        if self.uuid is None:
+            raise RetryableError(f"somebody else has just created index {self.current.index}")
+        reach("index created")
+        self.keeper.take_writes(self.current)
+
+    def bind(self) -> Iterator[Step]:
+        """Write down what was created. A run that is lost before leaves a generation that nobody goes on with."""
+        if self.uuid is not None:
+            yield partial(self._created, self.uuid)
+
+    def has_come_to(self, share: float) -> None:
+        """When most of it is sent, what the server has in memory is written out: beside the rest, not after it."""
+        if self.current.is_building and share >= MOST and not self.is_written_out:
+            self.is_written_out = True
+            _aside(self.keeper.write_out, self.current.index)
+
+    def make_ready(self) -> None:
+        """The last documents of an index that is built are on their way: what else it needs is begun beside them."""
+        self.await_created()
+        if self.current.is_building:
+            self.ready = _aside(self.keeper.make_ready, self.current.index, self.shape.serving)
+
+    def close(self) -> Iterator[Step]:
+        """Serve what was built, and remove what has been retired for long enough."""
+        yield from self.bind()
+        if self.current.is_building:
+            self.ready.result()
+            yield self._verify
+            if self.missing:
+                yield self._give_up
+                raise FatalError(self.missing, "keep others out of it, and run again")
+            reach("before swap")
+            self.keeper.serve(self.current)
+            reach("after swap")
+            yield self._publish
+        yield self._find_expired
+        for generation in self.expired:
+            self.keeper.remove(generation)
+            yield partial(self._forget, generation)
+
+    # ── choosing ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _look(self, conn: Connection) -> StepResult:
+        """Drift is refused in this very transaction: one that is committed has the new columns for the old ones."""
+        self.known = IndexRepo(conn, self.job.pipeline_id).all()
+        self._check_drift()
+        return StepResult("looking at the index", position=self.job.position)
+
+    def _choose(self) -> tuple[Generation | None, str]:
+        """The generation to go on with, or why there has to be a new one."""
+        served = self.keeper.behind_target()
+        self._refuse_foreign(served)
+        building = next((g for g in self.known if g.is_building), None)
+        live = self.live
+        if building and not self._why_not(building):
+            return building, ""
+        if live is None:
+            return None, "there is none yet"
+        if self.job.options.rebuild:
+            return None, "a rebuild was asked for"
+        why = self._why_not(live)
+        if not why and live.index not in served:
+            why = f"{self.keeper.target} no longer points to {live.index}"
+        return (None, why) if why else (live, "")
+
+    def _why_not(self, generation: Generation) -> str:
+        if generation.target != self.keeper.target:
+            return "the target has another name"
+        if generation.shape != self.shape.fingerprint:
+            return "mapping, settings or key have changed"
+        if generation.uuid is None:
+            return "it was never created"
+        found = self.keeper.uuid_of(generation.index)
+        if found is None:
+            return f"index {generation.index} is gone"
+        return "" if found == generation.uuid else f"index {generation.index} was created anew by somebody else"
+
+    def _refuse_foreign(self, served: Mapping[str, Any]) -> None:
+        ours = {generation.index for generation in self.known}
+        foreign = [name for name, index in served.items() if name not in ours and not self.keeper.is_ours(index)]
+        if not foreign:
+            return
+        what = "an index" if self.keeper.target in foreign else f"an alias of {', '.join(foreign)}"
+        if not self.job.plan.adopt:
+            raise ConfigError(
+                f"{self.keeper.target} is {what} that this pipeline did not make",
+                "choose another name, or set adopt: true to have it replaced by this pipeline's documents",
+            )
+        log.warning("adopting", target=self.job.plan.target, replaces=foreign, note="whole documents are replaced")
+
+    def _check_drift(self) -> None:
+        """A new generation because of other columns needs somebody's word: `--rebuild`, or `on_drift: add`."""
+        before, now = self.job.written_before, {c.name: c.type for c in self.shape.columns}
+        fits = self.live is None or self.live.shape == self.shape.fingerprint
+        if fits or self.job.options.rebuild or before in ({}, now):
+            return
+        added = sorted(set(now) - set(before))
+        changed = sorted(name for name in before if now.get(name) != before[name])
+        if changed or self.job.plan.on_drift != "add":
+            raise ConfigError(
+                f"drift: the query changed {', '.join(changed + added)}, and {self.job.plan.target} has it otherwise",
+                "run with --rebuild" + ("" if changed else ", or set on_drift: add"),
+            )
+
+    # ── creating ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, why: str) -> Iterator[Step]:
+        """Written down first, then created: a run that is lost between the two leaves nothing unknown.
+
+        It is not waited for, unless the name is in use: it may be ours, or somebody else's, and then another is tried.
+        """
+        number = max((generation.number for generation in self.known), default=0)
+        while self.creating is None:
+            number += 1
+            is_free = self.keeper.uuid_of(self.keeper.name(number)) is None
+            yield partial(self._add, number, why)
+            creating = _aside(self.keeper.create, self.current, self.shape.body)
+            self.creating = creating if is_free or creating.result() else None
+        self.is_new = True
+
+    def _add(self, number: int, why: str, conn: Connection) -> StepResult:
+        repo = IndexRepo(conn, self.job.pipeline_id)
+        repo.give_up_building()
+        name = self.keeper.name(number)
+        repo.add(number, self.keeper.target, name, self.shape.fingerprint, self.shape.key)
+        self.current = repo.all()[0]
+        create_shadow(conn, self.current, self.writer.key_columns)
+        return StepResult("new index", position=self.job.position, fields={"index": name, "why": why})
+
+    def _created(self, uuid: str, conn: Connection) -> StepResult:
+        repo = IndexRepo(conn, self.job.pipeline_id)
+        repo.created(self.current.number, uuid)
+        self.current = self.writer.generation = repo.all()[0]
+        self.uuid = None
+        return StepResult("index created", position=self.job.position, fields={"index": self.current.index})
+
+    # ── serving ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _verify(self, conn: Connection) -> StepResult:
+        """Before anybody sees it: as many documents as there should be, and not many fewer than are served now."""
+        index = self.current.index
+        with ThreadPoolExecutor(1, "counting") as aside:
+            counting = aside.submit(self.keeper.count, index)
+            expected = self._guard_deletes(conn, Work.prepare(self.job, conn))
+            found = counting.result()
+        wrong = f"index {index} has {found:,} documents instead of {expected:,}; {self.keeper.target} was left alone"
+        self.missing = wrong if found != expected else ""
+        return StepResult("verified", fields={"documents": found, "expected": expected})
+
+    def _guard_deletes(self, conn: Connection, work: Work) -> int:
+        """What is served and would no longer be is a delete like any other; gives how many documents there will be."""
+        statements = self.writer.statements(work.mart)
+        expected: int = fetch(conn, statements.count_documents())["rows"]
+        if self.live is None:
+            return expected
+        served = self.writer.statements(replace(work.mart, table=self.live.shadow))
+        before = fetch(conn, served.count_documents())["rows"]
+        same_key = self.live.key == self.current.key
+        gone = fetch(conn, served.count_not_in(statements))["rows"] if same_key else max(0, before - expected)
+        work.guard_deletes(gone, before, expected, f"{self.keeper.target} still serves {self.live.index}")
+        return expected
+
+    def _give_up(self, conn: Connection) -> StepResult:
+        """Another run builds another one."""
+        IndexRepo(conn, self.job.pipeline_id).give_up_building()
+        return StepResult("index given up", fields={"index": self.current.index, "why": self.missing})
+
+    def _publish(self, conn: Connection) -> StepResult:
+        IndexRepo(conn, self.job.pipeline_id).publish(self.current.number)
+        return StepResult("index is served", fields={"alias": self.keeper.target, "index": self.current.index})
+
+    def _find_expired(self, conn: Connection) -> StepResult:
+        self.expired = IndexRepo(conn, self.job.pipeline_id).expired(self.grace)
+        return StepResult("finished")
+
+    def _forget(self, generation: Generation, conn: Connection) -> StepResult:
+        drop_shadow(conn, generation)
+        IndexRepo(conn, self.job.pipeline_id).remove(generation.number)
+        return StepResult("old index removed", fields={"index": generation.index})
+
+
+def _aside(call: Callable[P, T], *args: P.args, **named: P.kwargs) -> "Future[T]":
+    """In a thread of its own."""
+    pool = ThreadPoolExecutor(1, "aside")
+    future = pool.submit(call, *args, **named)
+    pool.shutdown(wait=False)
+    return future

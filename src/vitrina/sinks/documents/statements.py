@@ -1,0 +1,217 @@
+"""The statements over a shadow: each writes ahead what will be sent, and gives it as one NDJSON body.
+
+An index is compared by its shadow, which is a mart like any other: a key, and the hash of the document. A hash is
+NULL where the document is to be deleted, and empty where nobody knows what the index has.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from vitrina.engine.converge import LAST_POSITION, MartSql, riders
+from vitrina.engine.pieces import COMMA, column_of
+from vitrina.engine.stage import KeySegment
+from vitrina.sinks.elasticsearch.shape import DOCUMENT, Shape
+from vitrina.sql.describe import Column
+
+HASH, VERSION = "vitrina_hash", "vitrina_version"
+SEEDS = (1, 2)
+NOTHING = sql.SQL("")
+
+
+def digest(text: sql.Composable) -> sql.Composed:
+    """What tells documents apart: 128 bits, in a fraction of the time of sha256. Nobody's secrets depend on it."""
+    half = 'pg_catalog.int8send(pg_catalog.hashtextextended({} COLLATE "C", {}::bigint))'
+    return sql.SQL(" OPERATOR(pg_catalog.||) ").join(sql.SQL(half).format(text, sql.Literal(seed)) for seed in SEEDS)
+
+
+HASHED = sql.SQL("{} AS {}").format(digest(column_of("t", DOCUMENT)), sql.Identifier(HASH))
+
+
+def made_once(documents: sql.Composable, beside: Sequence[str], condition: sql.Composable = NOTHING) -> sql.Composed:
+    """Documents that are named more than once around it: without the fence each would be built as often."""
+    columns = COMMA.join(column_of("t", name) for name in (*beside, DOCUMENT))
+    return sql.SQL("(SELECT {} FROM {} AS t {} OFFSET 0)").format(columns, documents, condition)
+
+
+@dataclass(frozen=True)
+class ShadowSql(MartSql):
+    """`built`: the scope has documents already; else it has rows that they are built from."""
+
+    shape: Shape
+    built: bool
+    version: Callable[[], int]
+
+    def compare(self, scope: sql.Composable, part: sql.Composable | None = None) -> sql.Composed:
+        """By key and hash."""
+        keys = COMMA.join(column_of("t", name) for name in self.mart.key)
+        text = "(SELECT {}, {} FROM {} AS t)"
+        documents = sql.SQL(text).format(keys, HASHED, made_once(self.documents(scope), self.mart.key))
+        return super().compare(documents, part)
+
+    def part(self, condition: sql.Composable) -> sql.Composed:
+        """What is deleted and not yet forgotten is no part of it."""
+        return super().part(sql.SQL("{} AND m.{} IS NOT NULL").format(condition, sql.Identifier(HASH)))
+
+    def insert(self, scope: sql.Composable, order: sql.Composable) -> sql.Composed:
+        """Into an empty shadow, in the order of its key whatever was asked for."""
+        del order
+        return sql.SQL(
+            """
+            WITH src AS MATERIALIZED ({source}),
+            put AS (INSERT INTO {shadow} ({names}) SELECT {values} FROM src AS d ORDER BY {order})
+            SELECT count(*) AS written, {indexed} AS body FROM src AS d
+            """
+        ).format(
+            source=self._source(scope),
+            shadow=self.mart.identifier,
+            names=self._names(),
+            values=self._values("d"),
+            order=COMMA.join(column_of("d", name) for name in self.mart.key),
+            indexed=self._indexed("d"),
+        )
+
+    def upsert(
+        self,
+        scope: sql.Composable,
+        cursor: tuple[str, str] | None = None,
+        keys: sql.Composable | None = None,
+        *,
+        at_most: int | None = None,
+        compare_first: bool = True,
+    ) -> sql.Composed:
+        """What is missing or differs; with keys, those that the scope does not give are marked as deleted.
+
+        Always compared first: what differs is also what is sent.
+        """
+        del compare_first
+        last = NOTHING if cursor is None else LAST_POSITION
+        return sql.SQL(
+            """
+            WITH src AS MATERIALIZED ({source}),
+            diff AS MATERIALIZED (
+                SELECT s.* FROM src AS s LEFT JOIN {shadow} AS m ON {same_key}
+                WHERE m.{version} IS NULL OR m.{hash} IS DISTINCT FROM s.{hash}
+            ),
+            put AS (
+                INSERT INTO {shadow} ({names}) SELECT {values} FROM diff AS d ORDER BY {ordered}
+                ON CONFLICT ({conflict}) DO UPDATE SET {assignments} RETURNING 1
+            ) {gone}
+            SELECT (SELECT count(*) FROM src) AS read, (SELECT count(*) FROM put) AS written,
+                   (SELECT {indexed} FROM diff AS d) AS body {deleted} {last}
+            """
+        ).format(
+            source=self._source(scope, cursor),
+            shadow=self.mart.identifier,
+            same_key=self.mart.same_key("m", "s"),
+            version=sql.Identifier(VERSION),
+            hash=sql.Identifier(HASH),
+            names=self._names(),
+            values=self._values("d"),
+            ordered=COMMA.join(column_of("d", name) for name in self.mart.key),
+            conflict=COMMA.join(map(sql.Identifier, self.mart.key)),
+            assignments=COMMA.join(
+                sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in (*self.mart.key, HASH, VERSION)
+            ),
+            indexed=self._indexed("d"),
+            gone=NOTHING if keys is None else sql.SQL(", gone AS ({})").format(self._mark_gone(keys, at_most)),
+            deleted=NOTHING if keys is None else sql.SQL(", ") + self._deleted(),
+            last=last,
+        )
+
+    def delete(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
+        """Mark as deleted what the scope does not give: a tombstone, until the delete has arrived."""
+        columns = COMMA.join(self._casts("t", only=self.mart.key))
+        text = "WITH src AS MATERIALIZED (SELECT {} FROM {} AS t), gone AS ({}) SELECT {}"
+        return sql.SQL(text).format(columns, scope, self._mark_gone(keys), self._deleted())
+
+    # ── what has arrived, and what may not have ──────────────────────────────────────────────────────────────
+
+    def bury(self) -> sql.Composed:
+        """Forget the documents that are deleted for good: up to version $1."""
+        text = "DELETE FROM {} WHERE {} IS NULL AND {} <= $1"
+        return sql.SQL(text).format(self.mart.identifier, sql.Identifier(HASH), sql.Identifier(VERSION))
+
+    def doubt(self) -> sql.Composed:
+        """Nobody knows whether what was written ahead after version $1 has arrived."""
+        text = "UPDATE {} SET {} = '' WHERE {} > $1 AND {} IS NOT NULL"
+        hash_, version = sql.Identifier(HASH), sql.Identifier(VERSION)
+        return sql.SQL(text).format(self.mart.identifier, hash_, version, hash_)
+
+    def keep_doubted(self, keys: KeySegment) -> sql.Composed:
+        """The keys of what was written ahead after version $1."""
+        names = COMMA.join(map(sql.Identifier, self.mart.key))
+        text = "INSERT INTO {} (vitrina_kind, {}) SELECT 'u', {} FROM {} WHERE {} > $1 ORDER BY {}"
+        parts = (keys.identifier, names, names, self.mart.identifier, sql.Identifier(VERSION), names)
+        return sql.SQL(text).format(*parts)
+
+    def count_documents(self) -> sql.Composed:
+        """How many documents the index should have."""
+        text = "SELECT count(*) AS rows FROM {} WHERE {} IS NOT NULL"
+        return sql.SQL(text).format(self.mart.identifier, sql.Identifier(HASH))
+
+    def count_not_in(self, other: "ShadowSql") -> sql.Composed:
+        """How many documents have an id that another shadow of the same key does not have."""
+        text = """SELECT count(*) AS rows FROM {} AS m LEFT JOIN {} AS o ON {} = {} AND o.{} IS NOT NULL
+                  WHERE m.{} IS NOT NULL AND o.{} IS NULL"""
+        hash_ = sql.Identifier(HASH)
+        ids = (self.shape.id_of("m"), other.shape.id_of("o"))
+        return sql.SQL(text).format(
+            self.mart.identifier, other.mart.identifier, *ids, hash_, hash_, sql.Identifier(VERSION)
+        )
+
+    # ── pieces ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def documents(self, scope: sql.Composable) -> sql.Composable:
+        """A scope whose rows have a document each."""
+        return scope if self.built else self.shape.documents(scope)
+
+    def _source(self, scope: sql.Composable, cursor: tuple[str, str] | None = None) -> sql.Composed:
+        document = column_of("t", DOCUMENT)
+        columns = [*self._casts("t", only=self.mart.key), document, HASHED, *(riders(cursor) if cursor else [])]
+        documents = scope if self.built else made_once(self.documents(scope), self.mart.key)
+        return sql.SQL("SELECT {} FROM {} AS t").format(COMMA.join(columns), documents)
+
+    def _names(self) -> sql.Composed:
+        return COMMA.join(sql.Identifier(name) for name in (*self.mart.key, HASH, VERSION))
+
+    def _values(self, alias: str) -> sql.Composed:
+        values = [column_of(alias, name) for name in (*self.mart.key, HASH)]
+        return COMMA.join([*values, sql.Literal(self.version())])
+
+    def _indexed(self, alias: str) -> sql.Composed:
+        """The lines that index documents, as bytes. What is large, the whole, is not put together by `||`."""
+        text = """
+            convert_to(string_agg('{{"index":{{"_id":' || to_json({}) || {} || {} || E'\\n', ''), 'UTF8')"""
+        return sql.SQL(text).format(self.shape.id_of(alias), sql.Literal(self.tail), column_of(alias, DOCUMENT))
+
+    def _deleted(self) -> sql.Composed:
+        """How many were marked, and the lines that delete them."""
+        text = """
+            (SELECT count(*) FROM gone) AS deleted,
+            (SELECT convert_to(string_agg('{{"delete":{{"_id":' || to_json({}) || {}, ''), 'UTF8') FROM gone)
+                AS deletes"""
+        return sql.SQL(text).format(self.shape.id_of("gone"), sql.Literal(self.tail))
+
+    @property
+    def tail(self) -> str:
+        """What ends an action."""
+        return f',"version":{self.version()},"version_type":"external_gte"}}}}\n'
+
+    def _mark_gone(self, keys: sql.Composable, at_most: int | None = None) -> sql.Composed:
+        text = "UPDATE {} AS m SET {} = NULL, {} = {} FROM {} AS k WHERE {} RETURNING {}"
+        return sql.SQL(text).format(
+            self.mart.identifier,
+            sql.Identifier(HASH),
+            sql.Identifier(VERSION),
+            sql.Literal(self.version()),
+            self._not_given(keys, at_most),
+            self.mart.same_key("m", "k"),
+            COMMA.join(column_of("m", name) for name in self.mart.key),
+        )
+
+
+def shadow_columns(key: tuple[Column, ...]) -> tuple[Column, ...]:
+    """What is compared: the key and the hash."""
+    return (*key, Column(HASH, "bytea"))

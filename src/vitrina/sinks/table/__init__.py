@@ -1,0 +1,1 @@
+"""Marts in the warehouse: tables of Postgres."""

@@ -1,0 +1,195 @@
+"""A Postgres mart: inspected, created when missing, checked for drift."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from psycopg import sql
+
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.policy import split_table
+from vitrina.engine.mart import STAMP, Mart, Wanted, without_length
+from vitrina.engine.sealing import Seal, is_sealed
+from vitrina.engine.stage import MOST_COLUMNS
+from vitrina.engine.types import check_types, fits, refuse_foreign_code
+from vitrina.meta.db import Connection, fetch_all, queries, translated
+from vitrina.sql.describe import Column
+from vitrina.sql.owned import foreign_owner
+
+SQL = queries("marts")
+
+
+@dataclass(frozen=True)
+class MartColumn:
+    """A column of an existing mart."""
+
+    name: str
+    type: str
+    required: bool
+    generated: bool
+    collation: str | None
+    deterministic: bool
+    operators: str  # the schema of its `=`
+
+
+def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
+    """The mart, created or extended if need be, and the statements that did it. Runs inside a fenced step."""
+    schema, table = split_table(wanted.target)
+    check_width(wanted.columns)
+    check_types(conn, wanted.columns)
+    sealed = is_sealed(conn, wanted.target, wanted.trusted)
+    ddl = _missing_ddl(wanted, inspect(conn, schema, table))
+    with translated():
+        for statement in ddl:
+            conn.execute(statement)
+    mart = _fit(conn, wanted, inspect(conn, schema, table))
+    seal = Seal(mart.identifier, wanted.scratch) if sealed else None
+    watched = wanted if not sealed and foreign_owner(conn, schema, table) else None
+    return replace(mart, seal=seal, watched=watched), [statement.as_string(conn) for statement in ddl]
+
+
+def check_mart(conn: Connection, wanted: Wanted) -> list[str]:
+    """The statements that `prepare_mart` would run; nothing is changed. A ConfigError if the mart does not fit."""
+    check_width(wanted.columns)
+    check_types(conn, wanted.columns)
+    found = inspect(conn, *split_table(wanted.target))
+    is_sealed(conn, wanted.target, wanted.trusted)
+    ddl = _missing_ddl(wanted, found)
+    if not ddl:
+        _fit(conn, wanted, found)
+    return [statement.as_string(conn) for statement in ddl]
+
+
+def inspect(conn: Connection, schema: str, table: str) -> dict[str, MartColumn]:
+    """The columns of a table, by name; empty when there is none."""
+    rows = fetch_all(conn, SQL["columns"], {"schema": schema, "table": table})
+    return {row["name"]: MartColumn(**row) for row in rows}
+
+
+def check_width(columns: Sequence[Column]) -> None:
+    """A ConfigError for more columns than can be staged: a run may have to at any time."""
+    if len(columns) > MOST_COLUMNS:
+        raise ConfigError(
+            f"the query gives {len(columns):,} columns, and {MOST_COLUMNS:,} are the most: a table of Postgres has"
+            " 1,600, and Vitrina needs one of them where rows are staged",
+            "leave some out, put several into one jsonb or array, or make two marts with the same key",
+        )
+
+
+def _missing_ddl(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.Composed]:
+    if found:
+        return _settle_drift(wanted, found)
+    key = _required_key(wanted.target, wanted.key, wanted.columns)
+    return [_create_table(*split_table(wanted.target), wanted.columns, key)]
+
+
+def _required_key(target: str, key: Sequence[str], columns: Sequence[Column]) -> Sequence[str]:
+    if not key:
+        raise ConfigError(f"{target} does not exist and the pipeline names no key", "set key: [column, …]")
+    _check_key_columns(key, {c.name for c in columns})
+    return key
+
+
+def _check_key_columns(key: Sequence[str], names: set[str]) -> None:
+    missing = [name for name in key if name not in names]
+    if missing:
+        raise ConfigError(
+            f"key column {', '.join(missing)} is not in the query",
+            f"the query gives {', '.join(sorted(names))}",
+        )
+
+
+def _create_table(schema: str, table: str, columns: Sequence[Column], key: Sequence[str]) -> sql.Composed:
+    definitions = [sql.SQL("{} {}").format(c.identifier, c.sql_type) for c in columns]
+    definitions.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
+    return sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(schema, table), sql.SQL(", ").join(definitions))
+
+
+def _settle_drift(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.Composed]:
+    target, columns, before = wanted.target, wanted.columns, wanted.written_before
+    names = {c.name for c in columns}
+    missing = [c for c in columns if c.name not in found and c.name not in wanted.unwritten]
+    gone = sorted(name for name in before if name not in names and name in found)
+    kept = [c for c in columns if c.name in before and c.name in found]
+    retyped = [c for c in kept if c.type != found[c.name].type and not _is_same_type(c.type, before[c.name])]
+    if gone:
+        drop = ", ".join(f"DROP COLUMN {name}" for name in gone)
+        raise ConfigError(
+            f"drift: the query no longer gives {', '.join(gone)}, which {target} has",
+            f"put it back into the query, or ALTER TABLE {target} {drop}",
+        )
+    if retyped:
+        said = ", ".join(f"{c.name} from {before[c.name]} to {c.type}" for c in retyped)
+        raise ConfigError(
+            f"drift: the query changed the type of {said}; {target} has {found[retyped[0].name].type}",
+            f"cast it back in the query, or ALTER TABLE {target} ALTER COLUMN {retyped[0].name} TYPE {retyped[0].type}",
+        )
+    if missing and wanted.on_drift != "add":
+        raise ConfigError(
+            f"drift: {target} has no column {', '.join(c.name for c in missing)}",
+            f"set on_drift: add, or ALTER TABLE {target} ADD COLUMN {missing[0].name} {missing[0].type}",
+        )
+    add = sql.SQL("ALTER TABLE {} ADD COLUMN {} {}")
+    return [add.format(sql.Identifier(*split_table(target)), c.identifier, c.sql_type) for c in missing]
+
+
+def _is_same_type(now: str, before: str) -> bool:
+    """Types of extensions were once noted without their schema."""
+    return now == before or now.endswith(f".{before}")
+
+
+def _fit(conn: Connection, wanted: Wanted, found: Mapping[str, MartColumn]) -> Mart:
+    schema, table = split_table(wanted.target)
+    columns = wanted.columns
+    unique = fetch_all(conn, SQL["unique_keys"], {"schema": schema, "table": table})
+    key = wanted.key or next((row["columns"] for row in unique if row["primary"]), [])
+    where = f"{schema}.{table}"
+    if not key:
+        raise ConfigError(f"{where} has no primary key and the pipeline names no key", "set key: [column, …]")
+    _check_key_columns(key, {c.name for c in columns})
+    if not any(sorted(row["columns"]) == sorted(key) for row in unique):
+        raise ConfigError(
+            f"{where} has no unique index on its key ({', '.join(key)})",
+            f"ALTER TABLE {where} ADD PRIMARY KEY ({', '.join(key)})",
+        )
+    written = [c for c in columns if c.name in found]
+    _check_columns(conn, where, written, found)
+    stamp = found.get(STAMP)
+    return Mart(
+        schema,
+        table,
+        tuple(key),
+        tuple(written),
+        {name: column.type for name, column in found.items()},
+        {name: column.collation for name, column in found.items()},
+        stamped=stamp is not None and STAMP not in {c.name for c in columns} and not stamp.generated,
+        pushable=all(_is_pushable(c.type, found[c.name]) for c in written if c.name in key),
+        operators={name: column.operators for name, column in found.items()},
+    )
+
+
+def _is_pushable(query_type: str, column: MartColumn) -> bool:
+    """Whether a key found in the mart can be looked up in the query: the same values, compared in the same way."""
+    same = query_type == column.type or {without_length(query_type), without_length(column.type)} == {
+        "text",
+        "character varying",
+    }
+    return same and column.deterministic and not column.type.endswith("[]")
+
+
+def _check_columns(conn: Connection, where: str, written: Sequence[Column], found: Mapping[str, MartColumn]) -> None:
+    names = {c.name for c in written} | {STAMP}
+    needed = [name for name, column in found.items() if column.required and name not in names]
+    if needed:
+        raise ConfigError(f"{where} needs a value for {', '.join(needed)}, which the query does not give")
+    computed = [c.name for c in written if found[c.name].generated]
+    if computed:
+        raise ConfigError(f"column {', '.join(computed)} of {where} is generated", "leave it out of the query")
+    for column in written:
+        mart_type = found[column.name].type
+        if column.type != mart_type and not fits(conn, column.type, mart_type):
+            raise ConfigError(
+                f"drift: column {column.name} of {where} is {mart_type}, the query gives {column.type}",
+                f"cast it in the query: CAST({column.name} AS {mart_type})",
+            )
+        if column.type != mart_type:
+            refuse_foreign_code(conn, column, mart_type)

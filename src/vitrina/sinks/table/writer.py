@@ -1,0 +1,32 @@
+"""The writer of a table: its statements write the mart itself."""
+
+from typing import Any
+
+from vitrina.engine.converge import MartSql, SealedSql
+from vitrina.engine.mart import Mart, Wanted
+from vitrina.engine.writer import UNLIMITED
+from vitrina.meta.db import Connection
+from vitrina.sinks.table.mart import prepare_mart
+from vitrina.sql.describe import Column
+
+
+class TableWriter:
+    """A mart in Postgres: the statement has written it, and nothing is left to do."""
+
+    fields: tuple[Column, ...] = ()
+    most_rows = UNLIMITED
+
+    def read(self, select: str, columns: tuple[Column, ...]) -> tuple[str, tuple[Column, ...]]:
+        """Just that."""
+        return select, columns
+
+    def prepare(self, conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
+        """Create or extend the table."""
+        return prepare_mart(conn, wanted)
+
+    def statements(self, mart: Mart) -> MartSql:
+        """Over the table itself."""
+        return SealedSql(mart) if mart.seal else MartSql(mart)
+
+    def wrote(self, row: dict[str, Any]) -> None:
+        """It is written."""

@@ -1,0 +1,117 @@
+"""Where a runner's connections come from: the warehouse as the runner, a source as the reader."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from psycopg import sql
+
+from vitrina.domain.errors import ConfigError, DatabaseLost
+from vitrina.domain.pipeline import WAREHOUSE
+from vitrina.meta.db import SEARCH_PATH, TEMP_FILES, Connection, connect, stall_limit
+from vitrina.neighbours import Neighbours
+from vitrina.settings import Settings
+from vitrina.sources.postgres import PostgresReader
+
+
+def tell_nobody(_: Connection) -> None:
+    """No lambda: connections are handed to other processes."""
+
+
+@dataclass(frozen=True)
+class Connections:
+    """Conninfo strings by role, and how sessions are set up."""
+
+    warehouse: str
+    reader: str
+    listen: str
+    sources: Mapping[str, str]
+    settings: Settings
+    captures: Mapping[str, str] = field(default_factory=dict)
+    neighbours: Neighbours = field(default_factory=Neighbours, compare=False)  # how they answer this process
+    opened: Callable[[Connection], None] = tell_nobody  # told of each session
+
+    def open_warehouse(self, name: str) -> Connection:
+        """A session of the runner's role."""
+        return self._told(connect(self.warehouse, name))
+
+    def open_listener(self) -> Connection:
+        """A session for LISTEN, past any pooler."""
+        return self._told(connect(self.listen, "listen"))
+
+    @contextmanager
+    def resolve_reader(self, source: str) -> Iterator[PostgresReader]:
+        """A reader of the warehouse itself, or of another named Postgres."""
+        local = source == WAREHOUSE
+        conninfo = self.reader if local else self._source(source)
+        with self.neighbours.asking(source):
+            opened = self._told(connect(conninfo, "reader"))
+        with opened as conn:
+            try:
+                yield PostgresReader(conn, self.reading, local)
+            except DatabaseLost as error:
+                if conn.broken:  # this one, and not the warehouse
+                    self.neighbours.lose(source, error.message)
+                raise
+
+    def resolve_capture(self, source: str) -> str:
+        """How whoever captures a source's changes signs in: past any pooler."""
+        default = self.listen if source == WAREHOUSE else self._source(source)
+        return self.captures.get(source, default)
+
+    def _told(self, conn: Connection) -> Connection:
+        self.opened(conn)
+        return conn
+
+    def _source(self, name: str) -> str:
+        if name not in self.sources:
+            known = ", ".join([WAREHOUSE, *self.sources])
+            remedy = f"set VITRINA_SOURCES__{name.upper()}=postgresql://…"
+            raise ConfigError(f"there is no source {name!r} (known: {known})", remedy)
+        return self.sources[name]
+
+    @property
+    def reading(self) -> dict[str, str]:
+        """Settings of transactions that read the user's SELECT."""
+        return self._common | {
+            "search_path": self._path,
+            "work_mem": self.settings.find_work_mem,
+            "cursor_tuple_fraction": "1",  # a cursor is read to its end
+            "parallel_tuple_cost": "0.001",  # a comparison drops nearly all rows before they reach the leader
+        }
+
+    @property
+    def comparing(self) -> dict[str, str]:
+        """Settings of transactions in which statements of our own read much."""
+        return self.reading | {"search_path": SEARCH_PATH}
+
+    @property
+    def writing(self) -> dict[str, str]:
+        """Settings of fenced transactions; the SELECT within them finds its names by `etl.read_as_reader`."""
+        memory = {"work_mem": self.settings.write_work_mem} if self.settings.write_work_mem else {}
+        return self._common | memory | {"vitrina.search_path": self._path}
+
+    @property
+    def fence_timeout(self) -> str:
+        """How long a transaction may stall at its fence: the server ends it before its lease is up.
+
+        Not before the fence: there, the session that writes is idle for as long as the source takes.
+        """
+        return stall_limit(self.settings.lease_seconds)
+
+    @property
+    def _path(self) -> str:
+        """Where the user's SELECT finds names without a schema."""
+        path = ["pg_catalog", *self.settings.search_path, "pg_temp"]
+        return ", ".join(sql.Identifier(name).as_string(None) for name in path)
+
+    @property
+    def _common(self) -> dict[str, str]:
+        return {
+            "statement_timeout": f"{int(self.settings.statement_timeout_seconds * 1000)}ms",
+            "lock_timeout": f"{int(self.settings.lock_timeout_seconds * 1000)}ms",
+            # A batch is many small index scans; at the default of 4 they become bitmap scans, 3 to 8 times slower.
+            "random_page_cost": "1.1",
+            "jit": "off",
+            TEMP_FILES: self.settings.temp_file_limit,
+        }
