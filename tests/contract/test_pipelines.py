@@ -8,6 +8,7 @@ import pytest
 from tests.contract.server import CHANGED_FILMS, FILMS, PLAN, Api, config
 from vitrina.control.api.models import PipelinePatch
 from vitrina.domain.pipeline import Pipeline
+from vitrina.runner.main import Runner
 
 LOCKED: dict[str, Any] = {
     "name": "other",
@@ -206,6 +207,21 @@ def test_an_edit_is_validated(api: Api) -> None:
     api.create("b")
     assert api.patch("b", {"target_table": "analytics.films"}).status_code == 409
     assert api.patch("b", {"name": "films"}).status_code == 409
+
+
+def test_an_edit_that_leaves_out_a_column_of_the_mart_is_refused_as_a_run_would(api: Api, runner: Runner) -> None:
+    api.create(source_query="SELECT f.id AS film_id, f.title, f.rating FROM content.film_work f")
+    api.post("/pipelines/films/run")
+    api.wait_for("films", "IDLE")
+    refused = api.patch("films", {"source_query": "SELECT f.id AS film_id, f.title FROM content.film_work f"})
+    assert refused.status_code == 422
+    assert "the query no longer gives rating" in refused.json()["detail"]
+    as_text = "SELECT f.id AS film_id, f.title, f.rating::text FROM content.film_work f"
+    retyped = api.patch("films", {"source_query": as_text})
+    assert "changed the type of rating from" in retyped.json()["detail"]
+    api.lab.sql("ALTER TABLE analytics.films DROP COLUMN rating")  # as the remedy says
+    kept = api.patch("films", {"source_query": "SELECT f.id AS film_id, f.title FROM content.film_work f"})
+    assert kept.status_code == 200
 
 
 @pytest.mark.scenario(54)

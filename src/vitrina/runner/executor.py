@@ -18,7 +18,7 @@ from vitrina.engine.meaning import Meaning
 from vitrina.failpoints import reach
 from vitrina.meta.repos.leases import Claim, LeaseRepo
 from vitrina.meta.repos.pipelines import PipelineRepo
-from vitrina.meta.repos.state import StateRepo
+from vitrina.meta.repos.state import StateRepo, written_to
 from vitrina.planning import check_plan, make_job, resolve_key, vet_plan
 from vitrina.runner.control import Interrupted, PauseRequested, RunControl, RunnerStopping
 from vitrina.runner.ledger import Ledger
@@ -125,7 +125,7 @@ class PipelineExecutor:
             log.say("warning", finding.message, remedy=finding.remedy)
         key = resolve_key(self.leases.conn, plan) if plan.transforms else plan.key
         job = make_job(claim.pipeline_id, pipeline, plan, reader, key, settings, control.check)
-        job.options, job.written_before = claim.options, _written_before(claim, plan)
+        job.options, job.written_before = claim.options, written_to(plan.target, claim.columns)
         job.others_wait, job.has_room, job.was_asked_for = self._others_wait, self.has_room, claim.asked
         job.tell = partial(log.say, "warning")
         if claim.config_hash in (None, plan.fingerprint):
@@ -137,9 +137,3 @@ class PipelineExecutor:
     def _others_wait(self) -> bool:
         """Those whose source or sink does not answer wait for that, and not for this slot."""
         return self.leases.others_wait(self.connections.neighbours.avoided(self.connections.settings.slots))
-
-
-def _written_before(claim: Claim, plan: Plan) -> dict[str, str]:
-    """The columns that earlier runs wrote to this target, also under another configuration: what drift is."""
-    known = claim.columns or {}
-    return dict(known["types"]) if known.get("target") == plan.target else {}

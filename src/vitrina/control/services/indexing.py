@@ -39,8 +39,8 @@ class Served:
         live = next((g for g in IndexRepo(conn, pipeline_id).all() if g.state == "live"), None)
         if live is None:
             return None
-        state = StateRepo(conn).get(pipeline_id) or {}
-        return cls(live.target, live.shape, (state.get("columns") or {}).get("types", {}))
+        columns = (StateRepo(conn).get(pipeline_id) or {}).get("columns") or {}
+        return cls(live.target, live.shape, columns.get("types", {}))
 
 
 def index_findings(

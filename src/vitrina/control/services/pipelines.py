@@ -218,11 +218,15 @@ class PipelineService:
     # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _validation(self) -> Validation:
-        return Validation(self.plane.connections, self._served, self._captured)
+        return Validation(self.plane.connections, self._served, self._captured, self._written)
 
     def _served(self, pipeline_id: UUID) -> Served | None:
         with self.plane.session() as conn:
             return Served.find(conn, pipeline_id)
+
+    def _written(self, pipeline_id: UUID, target: str) -> dict[str, str]:
+        with self.plane.session() as conn:
+            return StateRepo(conn).written(pipeline_id, target)
 
     def _captured(self, source: str) -> Capture | None:
         with self.plane.session() as conn:

@@ -1,6 +1,6 @@
 """Validation: everything that can be known about a pipeline before it runs, as findings with a remedy."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +42,7 @@ class Validation:
     connections: Connections
     served: Callable[[UUID], Served | None] = lambda _: None  # the index that a stored pipeline has
     captured: Callable[[str], Capture | None] = lambda _: None  # how a source's changes are captured
+    written: Callable[[UUID, str], Mapping[str, str]] = lambda *_: {}  # the columns that runs have written to a target
     reads: bool = True  # rows, and what the planner knows of them: not for somebody who may not see the source's data
     findings: list[Finding] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)  # that reach the mart, once they are known
@@ -78,7 +79,7 @@ class Validation:
         if is_outside(plan.target):
             self._check_index(pipeline, plan, output)
         else:
-            self._check_mart(plan, output)
+            self._check_mart(pipeline, plan, output)
         key = [name for name in plan.key if name in {c.name for c in columns}]
         if not self.reads:
             self._say("info", "source_query", "its rows were not looked at", "an admin may, or store it first")
@@ -116,12 +117,12 @@ class Validation:
             return list(resolve_transformer(plan.transforms, columns, plan.key).columns)
         return None
 
-    def _check_mart(self, plan: Plan, output: list[Column]) -> None:
+    def _check_mart(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> None:
         if not is_allowed_target(plan.target, self.connections.settings.whitelist):
             return
         with self._found("target_table"), self.connections.resolve_reader(WAREHOUSE) as reader:
-            trusted = self.connections.settings.trusted_owners
-            wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or (), trusted=trusted)
+            trusted, before = self.connections.settings.trusted_owners, self.written(pipeline.id, plan.target)
+            wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or (), before, trusted)
             self._check_owner(reader, wanted)
             for statement in check_mart(reader.conn, wanted):
                 self._say("info", "target_table", f"would run: {statement}")

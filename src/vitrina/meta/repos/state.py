@@ -1,5 +1,6 @@
 """The checkpoint row: the fence of every batch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -72,3 +73,13 @@ class StateRepo:
     def get(self, pipeline_id: UUID) -> DictRow | None:
         """The whole row."""
         return fetch_one(self.conn, SQL["get"], {"pipeline_id": pipeline_id})
+
+    def written(self, pipeline_id: UUID, target: str) -> dict[str, str]:
+        """The columns that runs have written to a target, with their types."""
+        return written_to(target, (self.get(pipeline_id) or {}).get("columns"))
+
+
+def written_to(target: str, columns: Mapping[str, Any] | None) -> dict[str, str]:
+    """The same, from what is stored: also under another configuration, which is what drift is."""
+    known = columns or {}
+    return dict(known["types"]) if known.get("target") == target else {}
