@@ -257,3 +257,16 @@ def test_a_runner_that_lost_the_request_leaves_its_successors_scratch_tables_alo
     assert lab.answer("reconcile", pipeline)["status"] == "RUNNING"  # in other hands
     (stage,) = lab.sql("SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND relname ~ '^s_[0-9a-f]{32}$'")
     assert lab.value(f"SELECT count(*) FROM {stage[0]}") == 60
+
+
+def test_it_foretells_that_a_repair_would_be_refused_its_deletes(lab: Lab) -> None:
+    pipeline = lab.add(source_query="SELECT id, title FROM content.film_work", key=["id"])
+    lab.run(pipeline)
+    assert lab.reconcile(pipeline)["deletes_refused"] == ""
+    lab.configure(max_delete_rows=10, max_delete_share=0.2)
+    lab.sql("DELETE FROM content.film_work WHERE rating > 5")
+    report = lab.reconcile(pipeline)
+    assert (report["deletes_refused"], report["extra"] > 10) == ("more than 20%", True)
+    assert report["deletes_refused"] in str(lab.run(pipeline, repair=True)["error"])
+    lab.sql("DELETE FROM content.film_work")
+    assert lab.reconcile(pipeline)["deletes_refused"] == "the query gives no rows at all"

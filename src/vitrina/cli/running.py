@@ -170,7 +170,10 @@ def _show_report(which: str, report: Json, finished_at: str) -> None:
     for kind in KINDS:
         _show_samples(kind, report)
     if not report["equal"]:
-        say(f"put it right with: vitrina repair {which} --wait")
+        why = report.get("deletes_refused")
+        say(f"put it right with: vitrina repair {which} --wait" + (" --allow-deletes" if why else ""))
+        if why:
+            say(f"without --allow-deletes it deletes nothing ({why}): look at the source first")
 
 
 def _show_samples(kind: str, report: Json) -> None:

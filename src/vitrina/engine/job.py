@@ -75,6 +75,16 @@ class Limits:
     horizon_margin: timedelta
     trusted_owners: Sequence[str] = ()
 
+    def why_refused(self, gone: int, mart: int, read: int) -> str:
+        """Why so many deletes stop a run that nobody has allowed them; empty when they do not."""
+        if read == 0 and gone > 0:
+            return "the query gives no rows at all"
+        return f"more than {self.max_delete_share:.0%}" if self.are_many(gone, mart) else ""
+
+    def are_many(self, gone: int, mart: int) -> bool:
+        """By number and by share: few rows of a small mart, or a small share of a large one, are everyday life."""
+        return gone > self.max_delete_rows and gone > self.max_delete_share * mart
+
 
 class Beyond(Protocol):
     """A mart that is not in this database: what is really there, against what was sent and has arrived."""

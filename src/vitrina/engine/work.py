@@ -179,13 +179,10 @@ class Work:
 
     def guard_deletes(self, gone: int, mart: int, read: int, kept: str = "nothing was written") -> None:
         """The mass-delete guard, asked before anything is committed."""
-        limits = self.job.limits
-        emptied = read == 0 and gone > 0
-        many = gone > limits.max_delete_rows and gone > limits.max_delete_share * mart
-        if (emptied or many) and not self.job.options.allow_deletes:
-            said = "the query gives no rows at all" if emptied else f"more than {limits.max_delete_share:.0%}"
+        why = self.job.limits.why_refused(gone, mart, read)
+        if why and not self.job.options.allow_deletes:
             raise FatalError(
-                f"this would delete {gone:,} of {mart:,} rows of {self.job.plan.target} ({said}); {kept}",
+                f"this would delete {gone:,} of {mart:,} rows of {self.job.plan.target} ({why}); {kept}",
                 "look at the source; if it is right, run once with allow_deletes",
             )
 

@@ -67,6 +67,7 @@ class IndexReconciliation:
             "mart_rows": summary["mart_rows"],
             "control": {"field": self.control, **sides},
             **found,
+            "deletes_refused": self.job.limits.why_refused(found["extra"], summary["mart_rows"], summary["query_rows"]),
             "settled": max(sum(counts.values()) - sum(found.values()), 0),
             "samples": self._samples(details),
             "key": list(self.writer.shape.key),

@@ -73,6 +73,7 @@ class Reconciliation:
             "mart_rows": summary["mart_rows"],
             "control": _ends(control, summary),
             **found,
+            "deletes_refused": self.job.limits.why_refused(found["extra"], summary["mart_rows"], summary["query_rows"]),
             "settled": max(sum(counts.values()) - sum(found.values()), 0),
             "samples": {kind: self._samples(details, kind) for kind in KINDS},
             "key": list(self.work.mart.key),

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from vitrina.control.findings import Finding
+from vitrina.domain.drift import Drift
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.meta.db import Connection
@@ -100,12 +101,9 @@ def _served_findings(plan: Plan, shape: Shape, served: Served | None) -> Iterato
 
 
 def _drift(plan: Plan, shape: Shape, served: Served) -> Iterator[Finding]:
-    now = {c.name: c.type for c in shape.columns}
-    changed = sorted(name for name, type_ in served.columns.items() if now.get(name) != type_)
-    added = sorted(set(now) - set(served.columns)) if served.columns else []
-    if changed or (added and plan.on_drift != "add"):
-        remedy = "run with --rebuild" + ("" if changed else ", or set on_drift: add")
-        yield Finding("warning", "target_table", f"drift: the query changed {', '.join(changed + added)}", remedy)
+    drift = Drift.between(served.columns, {c.name: c.type for c in shape.columns})
+    if drift.is_refused(plan.on_drift):
+        yield Finding("warning", "target_table", drift.said, drift.remedy)
 
 
 def _kind(definition: Mapping[str, Any]) -> str:

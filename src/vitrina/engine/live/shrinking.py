@@ -30,4 +30,4 @@ class Shrinking:
         if self.before is None:
             return self.deleted > limits.max_delete_rows
         gone = self.before - self.left + self.deleted
-        return gone > limits.max_delete_rows and gone > limits.max_delete_share * self.before
+        return limits.are_many(gone, self.before)

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 import structlog
 from psycopg import sql
 
+from vitrina.domain.drift import Drift
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.engine.job import Job, Step, StepResult, fetch
 from vitrina.engine.work import Work
@@ -161,17 +162,10 @@ class Generations:
 
     def _check_drift(self) -> None:
         """A new generation because of other columns needs somebody's word: `--rebuild`, or `on_drift: add`."""
-        before, now = self.job.written_before, {c.name: c.type for c in self.shape.columns}
         fits = self.live is None or self.live.shape == self.shape.fingerprint
-        if fits or self.job.options.rebuild or before in ({}, now):
-            return
-        added = sorted(set(now) - set(before))
-        changed = sorted(name for name in before if now.get(name) != before[name])
-        if changed or self.job.plan.on_drift != "add":
-            raise ConfigError(
-                f"drift: the query changed {', '.join(changed + added)}, and {self.job.plan.target} has it otherwise",
-                "run with --rebuild" + ("" if changed else ", or set on_drift: add"),
-            )
+        drift = Drift.between(self.job.written_before, {c.name: c.type for c in self.shape.columns})
+        if not fits and not self.job.options.rebuild and drift.is_refused(self.job.plan.on_drift):
+            raise ConfigError(f"{drift.said}, and {self.job.plan.target} has it otherwise", drift.remedy)
 
     # ── creating ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,32 @@
+"""Drift of a mart outside of the warehouse: its query gives other columns than runs have written so far."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What has become of the columns. A new set of documents because of them needs somebody's word."""
+
+    changed: Sequence[str]  # of another type, or gone
+    added: Sequence[str]
+
+    @classmethod
+    def between(cls, before: Mapping[str, str], now: Mapping[str, str]) -> "Drift":
+        """From columns to their types; where nothing was written before, nothing drifts."""
+        changed = sorted(name for name, type_ in before.items() if now.get(name) != type_)
+        return cls(changed, sorted(set(now) - set(before)) if before else [])
+
+    def is_refused(self, on_drift: str) -> bool:
+        """Whether a run stops at it, unless it was asked to rebuild."""
+        return bool(self.changed) or (bool(self.added) and on_drift != "add")
+
+    @property
+    def said(self) -> str:
+        """What it is."""
+        return f"drift: the query changed {', '.join([*self.changed, *self.added])}"
+
+    @property
+    def remedy(self) -> str:
+        """What lets a run go on."""
+        return "run with --rebuild" + ("" if self.changed else ", or set on_drift: add")
