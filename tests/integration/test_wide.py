@@ -15,7 +15,7 @@ from vitrina.engine.mart import Wanted
 from vitrina.engine.stage import MOST_COLUMNS
 from vitrina.inquiries.report import WIDE
 from vitrina.sinks.elasticsearch.shape import MOST_FIELDS, Shape, count_fields
-from vitrina.sinks.table.mart import check_mart, prepare_mart
+from vitrina.sinks.table.mart import foresee_mart, prepare_mart
 from vitrina.sql.describe import Column
 
 
@@ -75,7 +75,7 @@ def test_one_column_more_is_refused_at_save_with_the_limit_and_a_remedy(numbers:
 
 def test_a_run_refuses_it_too_whoever_has_stored_it(numbers: Lab) -> None:
     columns = [Column(f"c{i}", "integer") for i in range(MOST_COLUMNS + 1)]
-    for prepare in (prepare_mart, check_mart):
+    for prepare in (prepare_mart, foresee_mart):
         with pytest.raises(ConfigError, match="1,599 are the most"):
             prepare(numbers.db, Wanted("analytics.mart", columns, ["c0"], "fail"))
 

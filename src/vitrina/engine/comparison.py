@@ -79,6 +79,16 @@ class Comparison:
             if self.job.reader.fetch(text)[0]["n"] != counts["read"]:
                 self.work.refuse_duplicates(self.job.reader.fetch(duplicates(self.work.query.source)))
 
+    def foretell(self) -> str:
+        """Why the rows of the keys found would not be read by key, if every key differed; empty when they would."""
+        size = self.job.batch_size
+        [some] = self.job.reader.fetch(self.work.query.some_keys(size))
+        if not some["keys"]:
+            return ""
+        _, rows = self.job.reader.cost(self.work.query.whole())
+        batches = -(-max(int(rows), some["keys"]) // size)
+        return self.work.is_dear(self.work.query.by_keys(), some["args"], batches)
+
     def _too_dear(self, conn: Connection) -> str:
         """Why the rows of the keys found cannot be read by key; empty when they can."""
         if self.work.staged or not self.found:

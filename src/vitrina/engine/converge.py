@@ -131,6 +131,20 @@ class QueryText:
             nulls,
         )
 
+    def bounds_as_text(self, every: int) -> sql.Composed:
+        """The same, each as one array of texts."""
+        names = [sql.SQL("k{}").format(sql.SQL(str(number))) for number in range(len(self.key))]
+        texts = COMMA.join(sql.SQL("b.{}::text").format(name) for name in names)
+        text = "SELECT ARRAY[{}] AS bound FROM ({}) AS b (vitrina_kind, {})"
+        return sql.SQL(text).format(texts, self.bounds(every), COMMA.join(names))
+
+    def some_keys(self, most: int) -> sql.Composed:
+        """The first keys that it gives, in arrays as `by_keys` expects them, and how many."""
+        arrays = COMMA.join(sql.SQL("pg_catalog.array_agg({})::text").format(column_of("k", name)) for name in self.key)
+        names = COMMA.join(column_of("q", name) for name in self.key)
+        text = "SELECT pg_catalog.count(*) AS keys, ARRAY[{}] AS args FROM (SELECT {} FROM {} AS q LIMIT {}) AS k"
+        return sql.SQL(text).format(arrays, names, self.source, sql.Literal(most))
+
     @property
     def source(self) -> sql.Composed:
         """The SELECT in parentheses; the line breaks keep a trailing comment from swallowing them."""

@@ -10,6 +10,7 @@ from vitrina.domain.run import Counts
 from vitrina.engine.comparison import Comparison
 from vitrina.engine.job import Job, Mode, Step, StepResult, ask
 from vitrina.engine.load import Load
+from vitrina.engine.reading import why_whole
 from vitrina.engine.work import Work
 from vitrina.meta.db import Connection
 
@@ -23,7 +24,7 @@ class FullMode(Mode):
     def steps(self) -> Generator[Step, None, None]:
         """Prepare the mart, then load it, or compare and converge; from a stage if need be."""
         yield self._prepare
-        reason = self._why_whole()
+        reason = why_whole(self.work)
         if self.mart_is_empty:
             yield from Load(self.work).steps(reason)
         else:
@@ -36,20 +37,6 @@ class FullMode(Mode):
         self.work = Work.prepare(self.job, conn)
         self.mart_is_empty = self.work.is_empty(conn)
         return StepResult("mart is ready", fields={"target": self.job.plan.target, "ddl": self.work.ddl})
-
-    def _why_whole(self) -> str:
-        """Why everything has to be read before anything is written; empty when the query can be read in place."""
-        if not self.job.reader.is_local:
-            return f"source {self.job.plan.source} is another server"
-        if self.job.transformer:
-            return "rows go through Python"
-        if self.work.mart.seal:
-            return "the mart has code of somebody's own"
-        if self.job.options.rebuild:
-            return "a rebuild writes every row anew"
-        if self.job.plan.publish == "atomic":
-            return "publish is atomic"
-        return "" if self.work.mart.pushable else "the mart's key has another type or a collation of its own"
 
     def _replace_all(self, conn: Connection) -> StepResult:
         """A rebuild: every row deleted and written again in one transaction; readers of the mart see old or new."""

@@ -14,9 +14,9 @@ from vitrina.engine.comparison import Comparison
 from vitrina.engine.converge import reader_scope
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import Step, StepResult, execute
+from vitrina.engine.reading import How, Reading, whole_load
 from vitrina.engine.stage import KeySegment
 from vitrina.engine.work import NO_NULLS, ONCE, Work
-from vitrina.engine.writer import UNLIMITED
 from vitrina.meta.db import Connection
 
 
@@ -26,7 +26,6 @@ class Load:
     def __init__(self, work: Work) -> None:
         self.work = work
         self.job = work.job
-        self.too_dear = ""
         self.queries: dict[tuple[bool, bool], sql.SQL] = {}
 
     def steps(self, why_whole: str = "") -> Iterator[Step]:
@@ -34,15 +33,15 @@ class Load:
 
         An empty mart has nothing to lose: what is interrupted starts again, as filling a stage would.
         """
+        self.reading = whole_load(self.work, why_whole)
         if not why_whole:
             yield self._find_bounds
-            why_whole = self.too_dear
-        if not why_whole:
+        if self.reading.how is How.BY_RANGE:
             yield from self._ranges(self.job.batch_size)
-        elif self._takes_all:
-            yield partial(self._load_all, why_whole)
+        elif self.reading.how is How.AT_ONCE:
+            yield partial(self._load_all, is_dear=not why_whole)
         else:
-            yield partial(self.work.fill, why=why_whole)
+            yield partial(self.work.fill, why=self.reading.why)
             yield from self._slices(self.work.staged_rows or 0)
 
     def _slices(self, rows: int) -> Iterator[Step]:
@@ -64,19 +63,10 @@ class Load:
         found.create(conn)
         copy_across(self.job.reader, self.work.query.bounds(self.job.rows_at_once), found, conn)
         self.work.refuse_null_keys(conn, found.identifier)
-        open_end: list[str | None] = [None] * len(found.columns)
-        self.ends = [open_end, *self._in_order(found, conn), open_end]
-        self.too_dear = self._too_dear()
-        read = ("at once" if self._takes_all else "staged") if self.too_dear else "by key range"
-        fields = {"batches": self.batches, "read": read}
+        self._set_ends(self._in_order(found, conn))
+        self.reading = self._read_how()
+        fields = {"batches": self.batches, "read": self.reading.how}
         return StepResult("found what to load", position={"phase": "load"}, fields=fields)
-
-    @property
-    def _takes_all(self) -> bool:
-        """Whether all rows go into the mart in one transaction: a table takes them if nothing has to be cast."""
-        if self.job.writer.most_rows < UNLIMITED:
-            return False
-        return bool(self.too_dear) or self.work.mart.takes(self.job.output)
 
     @property
     def batches(self) -> int:
@@ -89,12 +79,21 @@ class Load:
         text = sql.SQL("SELECT ARRAY[{}] AS bound FROM {} ORDER BY vitrina_n").format(names, found.identifier)
         return [row["bound"] for row in execute(conn, text)]
 
-    def _too_dear(self) -> str:
+    def foretell(self) -> Reading:
+        """How it will be read, by the same bounds; nothing is written."""
+        bounds = self.job.reader.fetch(self.work.query.bounds_as_text(self.job.rows_at_once))
+        self._set_ends([row["bound"] for row in bounds])
+        return self._read_how()
+
+    def _set_ends(self, bounds: list[list[str | None]]) -> None:
+        open_end: list[str | None] = [None] * len(self.work.mart.key)
+        self.ends = [open_end, *bounds, open_end]
+
+    def _read_how(self) -> Reading:
         """Judged by a batch in the middle."""
-        if self.batches == 1:
-            return ""
         query, args = self._range((self.batches - 1) // 2)
-        return self.work.is_dear(query, args, self.batches)
+        why = self.work.is_dear(query, args, self.batches) if self.batches > 1 else ""
+        return whole_load(self.work, why, is_dear=True) if why else Reading(How.BY_RANGE)
 
     def _range(self, number: int) -> tuple[sql.SQL, list[str | None]]:
         """The query of a batch, and both its ends, as text; an open end is NULL. All but two have the same query."""
@@ -111,12 +110,13 @@ class Load:
             rows = self._insert(conn, scope, self.work.key_columns("t"), [ends, query.as_string(None)])
         return self._loaded(Counts(read=rows, written=rows), number + 1, self.batches)
 
-    def _load_all(self, why: str, conn: Connection) -> StepResult:
+    def _load_all(self, conn: Connection, *, is_dear: bool) -> StepResult:
         """Everything that the query gives: inside Postgres if ranges would be dear there, else through here."""
         with self._explained():
-            read, written = self._insert_all(conn) if self.too_dear else self.work.pour(self.work.mart, conn)
+            read, written = self._insert_all(conn) if is_dear else self.work.pour(self.work.mart, conn)
         self.work.refuse_null_keys(conn, self.work.mart.identifier)
-        return StepResult("loaded", Counts(read=read, written=written), {"phase": "load"}, {"why": why}, is_batch=True)
+        counts, fields = Counts(read=read, written=written), {"why": self.reading.why}
+        return StepResult("loaded", counts, {"phase": "load"}, fields, is_batch=True)
 
     def _insert_all(self, conn: Connection) -> tuple[int, int]:
         """In one statement, with the memory of a comparison."""

@@ -16,6 +16,7 @@ from vitrina.domain.errors import ConfigError
 from vitrina.domain.request import ReconcileParams
 from vitrina.engine.job import Job, execute
 from vitrina.engine.mart import Mart
+from vitrina.engine.reading import why_apart
 from vitrina.engine.stage import SCHEMA, KeySegment
 from vitrina.engine.work import Work
 from vitrina.inquiries.inquiry import Inquiry
@@ -48,7 +49,7 @@ class IndexReconciliation:
         """The same report as a table's; the ends of the control field are compared as text."""
         started = time.monotonic()
         self._prepare()
-        why = self._why_stage()
+        why = why_apart(self.work)
         if why:
             with self.inquiry.scratch() as conn:
                 self.work.fill(conn, why)
@@ -95,11 +96,6 @@ class IndexReconciliation:
         self.statements = ReportSql(_mart(self.mirrored, COMPARED, (ID,)))
         keyed = _mart(self.mirrored, shadow_columns(tuple(self.writer.key_columns)), self.writer.shape.key)
         self.work = Work(self.job, keyed, [])
-
-    def _why_stage(self) -> str:
-        if not self.job.reader.is_local:
-            return f"source {self.inquiry.plan.source} is another server"
-        return "rows go through Python" if self.job.transformer else ""
 
     def _mirror(self) -> None:
         with self.inquiry.scratch() as conn:

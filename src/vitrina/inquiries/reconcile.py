@@ -19,6 +19,7 @@ from vitrina.engine.converge import key_arrays
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import Job, ask, execute, fetch
 from vitrina.engine.mart import Mart
+from vitrina.engine.reading import why_apart
 from vitrina.engine.stage import KeySegment
 from vitrina.engine.work import Work
 from vitrina.inquiries.documents import IndexReconciliation
@@ -57,7 +58,7 @@ class Reconciliation:
         """Prepare, stage if need be, sum up, look again at what differs."""
         started = time.monotonic()
         self._prepare()
-        why = self._why_stage()
+        why = why_apart(self.work)
         if why:
             self._fill(why)
         control = self._control()
@@ -105,15 +106,6 @@ class Reconciliation:
         """Columns of the query that the mart should have and has not; a cursor may be read without being written."""
         written = {c.name for c in self.work.mart.columns} | set(self.inquiry.plan.cursor or ())
         return [c.name for c in self.job.output if c.name not in written]
-
-    def _why_stage(self) -> str:
-        if not self.job.reader.is_local:
-            return f"source {self.inquiry.plan.source} is another server"
-        if self.job.transformer:
-            return "rows go through Python"
-        if self.work.mart.seal:
-            return "the mart has code of somebody's own"
-        return "" if self.work.mart.pushable else "the mart compares keys in its own way"
 
     def _control(self) -> str:
         names = [c.name for c in self.work.mart.columns]

@@ -14,13 +14,15 @@ from vitrina.control.services.indexing import Served, index_findings, plugged_fi
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
 from vitrina.domain.policy import is_allowed_target, is_index, is_outside, require_allowed_target, split_table
-from vitrina.engine.converge import QueryText, Window
-from vitrina.engine.mart import Wanted
+from vitrina.engine.converge import MartSql, QueryText, Window
+from vitrina.engine.forecast import foretell_full
+from vitrina.engine.mart import Mart, Wanted
+from vitrina.engine.reading import How, Reading
 from vitrina.engine.sealing import has_writer
-from vitrina.engine.work import LENIENCY, STAGED_ROW_COST
+from vitrina.engine.work import Work
 from vitrina.meta.repos.captures import Capture
-from vitrina.planning import resolve_key
-from vitrina.sinks.table.mart import check_mart
+from vitrina.planning import make_job, resolve_key
+from vitrina.sinks.table.mart import foresee_mart, inspect
 from vitrina.sources.connections import Connections
 from vitrina.sources.horizon import take_horizon
 from vitrina.sources.postgres import PostgresReader
@@ -46,10 +48,11 @@ class Validation:
     reads: bool = True  # rows, and what the planner knows of them: not for somebody who may not see the source's data
     findings: list[Finding] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)  # that reach the mart, once they are known
+    reading: Reading | None = None  # how the next run reads the query, once that is known
 
     def of(self, pipeline: Pipeline) -> list[Finding]:
         """All findings about a pipeline."""
-        self.findings, self.columns = [], []
+        self.findings, self.columns, self.reading = [], [], None
         with self._found("configuration"):
             plan = resolve(pipeline)
             self._check_target(plan)
@@ -76,17 +79,21 @@ class Validation:
         self.columns = output or columns
         if output is None:
             return
+        mart = None
         if is_outside(plan.target):
             self._check_index(pipeline, plan, output)
         else:
-            self._check_mart(pipeline, plan, output)
+            mart = self._check_mart(pipeline, plan, output)
         key = [name for name in plan.key if name in {c.name for c in columns}]
         if not self.reads:
             self._say("info", "source_query", "its rows were not looked at", "an admin may, or store it first")
         elif key:
             query = QueryText(plan.select, tuple(columns), tuple(key))
             self._check_unique(reader, query)
-            self._say_how_read(pipeline, plan, reader, query)
+            cost, rows = reader.cost(query.whole())
+            self._say("info", "source_query", f"about {rows:,.0f} rows, at a planner's cost of {cost:,.0f}")
+            if mart and plan.mode != "incremental":
+                self._foretell(pipeline, plan, reader, mart)
             if plan.cursor:
                 self._check_cursor(pipeline, plan, reader, query)
         if plan.mode == "live":
@@ -117,15 +124,19 @@ class Validation:
             return list(resolve_transformer(plan.transforms, columns, plan.key).columns)
         return None
 
-    def _check_mart(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> None:
+    def _check_mart(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> Mart | None:
+        """The mart as the next run will have it, if it can be had."""
         if not is_allowed_target(plan.target, self.connections.settings.whitelist):
-            return
+            return None
         with self._found("target_table"), self.connections.resolve_reader(WAREHOUSE) as reader:
             trusted, before = self.connections.settings.trusted_owners, self.written(pipeline.id, plan.target)
             wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or (), before, trusted)
             self._check_owner(reader, wanted)
-            for statement in check_mart(reader.conn, wanted):
+            mart, ddl = foresee_mart(reader.conn, wanted)
+            for statement in ddl:
                 self._say("info", "target_table", f"would run: {statement}")
+            return mart
+        return None
 
     def _check_owner(self, reader: PostgresReader, wanted: Wanted) -> None:
         """Whoever owns a mart can add a trigger to it at any time, which would run with the runner's rights."""
@@ -154,12 +165,20 @@ class Validation:
             named = "; ".join(", ".join(f"{k} = {row[k]}" for k in query.key) for row in rows)
             self._say("error", "key", f"the query gives a key twice: {named}", "make the key unique in the query")
 
-    def _say_how_read(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader, query: QueryText) -> None:
-        cost, rows = reader.cost(query.whole())
-        self._say("info", "source_query", f"about {rows:,.0f} rows, at a planner's cost of {cost:,.0f}")
-        if plan.mode == "full":
-            with self._in_time("source_query", "whether it is read by key or staged"):
-                self._say("info", "source_query", _how_read(pipeline, plan, reader, query, cost, rows))
+    def _foretell(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader, mart: Mart) -> None:
+        """How the next run reads the query, by asking what it will ask."""
+        job = make_job(pipeline.id, pipeline, plan, reader, mart.key, self.connections.settings, lambda: None)
+        with self._in_time("source_query", "whether it is read by key or staged"):
+            self.reading = foretell_full(Work(job, mart, []), is_empty=self._is_empty(mart))
+            self._say("info", "source_query", _in_words(self.reading))
+
+    def _is_empty(self, mart: Mart) -> bool:
+        """A mart that brings code of somebody's own along is not looked at: its rows are staged in any case."""
+        if mart.seal:
+            return False
+        schema, table = mart.schema, mart.table
+        with self.connections.resolve_reader(WAREHOUSE) as reader:
+            return not inspect(reader.conn, schema, table) or reader.fetch(MartSql(mart).is_empty())[0]["empty"]
 
     def _check_cursor(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader, query: QueryText) -> None:
         assert plan.cursor is not None
@@ -198,33 +217,15 @@ class Validation:
         self.findings.append(Finding(level, where, message, remedy))
 
 
-def _how_read(
-    pipeline: Pipeline, plan: Plan, reader: PostgresReader, query: QueryText, cost: float, rows: float
-) -> str:
-    if not reader.is_local:
-        return f"staged: source {plan.source} is another server"
-    if plan.transforms:
-        return "staged: rows go through Python"
-    batches = max(1.0, rows / pipeline.batch_size)
-    sample = reader.fetch(
-        sql.SQL("SELECT ARRAY[{}] AS args FROM ({}) AS q LIMIT 1").format(_as_arrays(query), query.whole())
-    )
-    if not sample:
-        return "read by key"
-    one, _ = reader.cost(query.by_keys(), sample[0]["args"])
-    if one * rows <= LENIENCY * (cost + rows * STAGED_ROW_COST) or one * batches <= LENIENCY * cost:
-        return "read by key: the key is pushed into the query"
-    return f"staged when many keys differ: one key costs {one:,.0f} against {cost:,.0f} for reading everything once"
+def _in_words(reading: Reading) -> str:
+    if reading.how is How.BY_KEY and reading.why:
+        return f"read by key, and staged when many keys differ: {reading.why}"
+    return f"read {reading}"
 
 
 def _duplicates(query: QueryText) -> sql.Composed:
     keys = sql.SQL(", ").join(sql.SQL("q.{}").format(sql.Identifier(name)) for name in query.key)
     return sql.SQL("SELECT {0} FROM {1} AS q GROUP BY {0} HAVING count(*) > 1 LIMIT 3").format(keys, query.source)
-
-
-def _as_arrays(query: QueryText) -> sql.Composed:
-    one = "ARRAY[q.{}]::text"
-    return sql.SQL(", ").join(sql.SQL(one).format(sql.Identifier(name)) for name in query.key)
 
 
 def _is_served_by_index(reader: PostgresReader, query: QueryText, cursor: tuple[str, str], batch_size: int) -> bool:

@@ -14,6 +14,7 @@ from vitrina.engine.types import check_types, fits, refuse_foreign_code
 from vitrina.meta.db import Connection, fetch_all, queries, translated
 from vitrina.sql.describe import Column
 from vitrina.sql.owned import foreign_owner
+from vitrina.transforms import Row
 
 SQL = queries("marts")
 
@@ -30,6 +31,11 @@ class MartColumn:
     deterministic: bool
     operators: str  # the schema of its `=`
 
+    @classmethod
+    def of(cls, column: Column) -> "MartColumn":
+        """As it is once it is created."""
+        return cls(column.name, column.type, False, False, None, True, column.operators)
+
 
 def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
     """The mart, created or extended if need be, and the statements that did it. Runs inside a fenced step."""
@@ -41,22 +47,23 @@ def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
     with translated():
         for statement in ddl:
             conn.execute(statement)
-    mart = _fit(conn, wanted, inspect(conn, schema, table))
+    mart = _fit(conn, wanted, inspect(conn, schema, table), _unique_keys(conn, wanted))
     seal = Seal(mart.identifier, wanted.scratch) if sealed else None
     watched = wanted if not sealed and foreign_owner(conn, schema, table) else None
     return replace(mart, seal=seal, watched=watched), [statement.as_string(conn) for statement in ddl]
 
 
-def check_mart(conn: Connection, wanted: Wanted) -> list[str]:
-    """The statements that `prepare_mart` would run; nothing is changed. A ConfigError if the mart does not fit."""
+def foresee_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
+    """The same as `prepare_mart` would give, and nothing is changed. A ConfigError if the mart does not fit."""
     check_width(wanted.columns)
     check_types(conn, wanted.columns)
-    found = inspect(conn, *split_table(wanted.target))
-    is_sealed(conn, wanted.target, wanted.trusted)
+    sealed, found = is_sealed(conn, wanted.target, wanted.trusted), inspect(conn, *split_table(wanted.target))
     ddl = _missing_ddl(wanted, found)
-    if not ddl:
-        _fit(conn, wanted, found)
-    return [statement.as_string(conn) for statement in ddl]
+    new = [c for c in wanted.columns if c.name not in found and (not found or c.name not in wanted.unwritten)]
+    unique = _unique_keys(conn, wanted) if found else [{"columns": wanted.key, "primary": True}]
+    mart = _fit(conn, wanted, found | {c.name: MartColumn.of(c) for c in new}, unique)
+    seal = Seal(mart.identifier, wanted.scratch) if sealed else None
+    return replace(mart, seal=seal), [statement.as_string(conn) for statement in ddl]
 
 
 def inspect(conn: Connection, schema: str, table: str) -> dict[str, MartColumn]:
@@ -137,10 +144,14 @@ def _is_same_type(now: str, before: str) -> bool:
     return now == before or now.endswith(f".{before}")
 
 
-def _fit(conn: Connection, wanted: Wanted, found: Mapping[str, MartColumn]) -> Mart:
+def _unique_keys(conn: Connection, wanted: Wanted) -> list[Row]:
+    schema, table = split_table(wanted.target)
+    return fetch_all(conn, SQL["unique_keys"], {"schema": schema, "table": table})
+
+
+def _fit(conn: Connection, wanted: Wanted, found: Mapping[str, MartColumn], unique: Sequence[Row]) -> Mart:
     schema, table = split_table(wanted.target)
     columns = wanted.columns
-    unique = fetch_all(conn, SQL["unique_keys"], {"schema": schema, "table": table})
     key = wanted.key or next((row["columns"] for row in unique if row["primary"]), [])
     where = f"{schema}.{table}"
     if not key:

@@ -1,0 +1,53 @@
+"""How a run reads its query. Decided here, for the run itself and for whoever foretells it (`forecast.py`)."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vitrina.engine.work import Work
+from vitrina.engine.writer import UNLIMITED
+
+
+class How(StrEnum):
+    """The ways there are."""
+
+    BY_KEY = "by key"  # compared where the data is; then only what differs is read
+    BY_RANGE = "by key range"  # an empty mart is loaded, batch by batch
+    AT_ONCE = "at once"  # everything goes into an empty mart in one transaction
+    STAGED = "staged"  # everything is read once, into a scratch table
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A way, and why not a simpler one."""
+
+    how: How
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.how}: {self.why}" if self.why else self.how
+
+
+def why_apart(work: Work) -> str:
+    """Why the query cannot be compared with the mart where it is; empty when it can."""
+    if not work.job.reader.is_local:
+        return f"source {work.job.plan.source} is another server"
+    if work.job.transformer:
+        return "rows go through Python"
+    if work.mart.seal:
+        return "the mart has code of somebody's own"
+    return "" if work.mart.pushable else "the mart's key has another type or a collation of its own"
+
+
+def why_whole(work: Work) -> str:
+    """Why everything has to be read before anything is written; empty when the query can be read bit by bit."""
+    if apart := why_apart(work):
+        return apart
+    if work.job.options.rebuild:
+        return "a rebuild writes every row anew"
+    return "publish is atomic" if work.job.plan.publish == "atomic" else ""
+
+
+def whole_load(work: Work, why: str, *, is_dear: bool = False) -> Reading:
+    """Everything into an empty mart: at once where the mart takes the rows as they are, or ranges would be dear."""
+    takes = work.job.writer.most_rows >= UNLIMITED and (is_dear or work.mart.takes(work.job.output))
+    return Reading(How.AT_ONCE if takes else How.STAGED, why)
