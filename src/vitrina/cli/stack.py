@@ -16,6 +16,7 @@ from psycopg.pq import Conninfo
 from rich.text import Text
 
 from vitrina import bootstrap
+from vitrina.adapters.transforming import begin_worker
 from vitrina.cli.output import note, program, say, say_beside
 from vitrina.cli.processes import Background, all_of
 from vitrina.cli.provisioning import SIGN_INS, provision
@@ -88,9 +89,11 @@ def runner(
     ] = False,
 ) -> None:
     """Run pipelines in the foreground, until SIGTERM."""
+    settings = Settings()
+    if settings.transform_modules and not alive:
+        begin_worker(settings)  # it loads what it needs while this process does
     from vitrina.runner.main import Runner  # only here: it takes as long to import as everything else
 
-    settings = Settings()
     configure_logging(settings.log_format)
     if pipeline and not once:
         raise typer.BadParameter("--pipeline goes with --once")
