@@ -15,7 +15,7 @@ export VITRINA_HOME ?= .vitrina
 export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 
 .PHONY: help demo test test-long test-pg15 test-es9 test-steady slow coverage airflow-wheel test-airflow test-dbt lint openapi reference \
-        security-table audit live-verdicts oracle format up down logs migrate-db bench bench-page bench-changes bench-console \
+        security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-page bench-changes bench-console \
         screenshots assets faults races model mutations load helm lock clean
 
 help:  ## this list
@@ -120,6 +120,9 @@ migrate-db: $(READY)  ## bring the meta-store up to date
 
 bench: $(READY)  ## measure, beside the floor and peers (SCALE=small|full; ARGS="--only=films --no-peers")
 	@$(BIN)/python -m bench --scale $(SCALE) $(ARGS)
+
+bench-guard: $(READY)  ## is a row of the small benchmark slower than at BASE=revision? (ARGS="--only=films --times=15")
+	@$(BIN)/python -m bench.guard $(BASE) $(ARGS)
 
 bench-page: $(READY)  ## docs/benchmarks.md and its charts, from bench/results.json
 	@$(BIN)/python -m bench.page

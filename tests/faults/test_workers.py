@@ -13,6 +13,7 @@ import pytest
 from tests.patience import patient
 from tests.support import Lab, wait_for
 from vitrina.domain.pipeline import Pipeline
+from vitrina.transforms.running import begin_worker
 from vitrina.transforms.workers import POOL
 
 pytestmark = pytest.mark.faults
@@ -139,6 +140,26 @@ def test_batches_and_runs_share_a_warm_process_and_values_come_back_exactly(lab:
     assert lab.sql("SELECT DISTINCT pid FROM analytics.who") == [pid]
     mart = lab.sql("SELECT (id, name, doc, part)::text FROM analytics.who ORDER BY id")
     assert mart == lab.sql(f"SELECT (id, name, doc, part)::text FROM ({SELECT}) q ORDER BY id")
+
+
+def test_a_worker_that_was_begun_is_the_one_that_is_used(lab: Lab, mark: Path) -> None:
+    POOL.close()
+    for _ in range(2):  # the second time one is at rest, and there is nothing to begin
+        begin_worker(lab.connections.settings)
+    [begun] = [worker for workers in POOL._idle.values() for worker in workers]
+    lab.run(add(lab, "who"))
+    assert lab.sql("SELECT DISTINCT pid FROM analytics.who") == [(begun.process.pid,)]
+
+
+def test_a_worker_that_died_at_rest_costs_no_attempt(lab: Lab, mark: Path) -> None:
+    pipeline = add(lab, "who")
+    lab.run(pipeline)
+    [(pid,)] = lab.sql("SELECT DISTINCT pid FROM analytics.who")
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z")
+    lab.sql("TRUNCATE analytics.who")
+    run = lab.run(pipeline)
+    assert (run["status"], run["attempt"]) == ("SUCCESS", 1)
 
 
 @pytest.mark.scenario(68)

@@ -8,8 +8,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.support import Lab, differences
+from vitrina.domain.errors import DatabaseLost
 from vitrina.domain.pipeline import Pipeline
-from vitrina.meta.db import connect
+from vitrina.meta.db import Connection, connect
 
 NUMBERED = "SELECT row_number() OVER (ORDER BY k) AS n, k, v FROM content.big"
 GROUPED = """
@@ -208,3 +209,12 @@ def test_differences_are_counted(lab: Lab) -> None:
     """The oracle of these tests can tell a difference."""
     lab.sql("CREATE TABLE analytics.mart AS SELECT 1 AS id, 1.0 AS n")
     assert differences(lab.db, "SELECT 1 AS id, 1.00 AS n", "analytics.mart") == 2
+
+
+def test_a_source_that_cannot_be_reached_leaves_no_session_of_the_warehouse_open(lab: Lab) -> None:
+    """They are signed in to side by side."""
+    opened: list[Connection] = []
+    connections = replace(lab.connections, sources={"dead": "host=127.0.0.1 port=1"}, opened=opened.append)
+    with pytest.raises(DatabaseLost), connections.open_both("test", "dead"):
+        pass
+    assert [conn.closed for conn in opened] == [True]

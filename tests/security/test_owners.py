@@ -109,6 +109,12 @@ WRITTEN = {
     " CREATE POLICY p ON analytics.mart USING (true) WITH CHECK (content.seized(id))",
     "domain": "CREATE DOMAIN content.d AS text CHECK (content.seized(1));"
     " ALTER TABLE analytics.mart ADD COLUMN more content.d",
+    "domain of a domain": "CREATE DOMAIN content.d AS text CHECK (content.seized(1));"
+    " CREATE DOMAIN content.e AS content.d; ALTER TABLE analytics.mart ADD COLUMN more content.e",
+    "default of a domain": "CREATE DOMAIN content.d AS boolean DEFAULT content.seized(1);"
+    " ALTER TABLE analytics.mart ADD COLUMN more content.d",
+    "domain in an array": "CREATE DOMAIN content.d AS text CHECK (content.seized(1));"
+    " ALTER TABLE analytics.mart ADD COLUMN more content.d[]",
 }
 
 

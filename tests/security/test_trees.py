@@ -17,6 +17,7 @@ OFF = "set_config('debug_print_rewritten', 'off', true) IS NOT NULL"
 DEAF = "set_config('client_min_messages', 'error', true) IS NOT NULL"
 FOR_GOOD = "set_config('debug_print_rewritten', 'off', false) IS NOT NULL"
 RAISES = "content.raises(VALUE)"  # a message that looks like a tree
+ELSEWHERE = "set_config('search_path', 'forge, pg_catalog', true) IS NOT NULL"  # where `text` puts back what was OFF
 READS = "content.reads(VALUE)"  # an honest statement, whose tree the server tells
 TRICKS = {
     "a tree that is raised": [OFF, RAISES],
@@ -24,6 +25,7 @@ TRICKS = {
     "a tree that is raised, for the session": [FOR_GOOD, RAISES],
     "the tree of another statement": [READS, OFF],
     "the tree of another statement, and then nothing is told": [READS, DEAF],
+    "the tree of another statement, and what was off is put back by a type": [READS, OFF, ELSEWHERE],
     "a tree besides the real one": [READS],
     "nothing": [],
 }
@@ -40,6 +42,10 @@ def lab() -> Iterator[Lab]:
             CREATE FUNCTION auth.secret() RETURNS text STABLE SECURITY DEFINER
                 LANGUAGE sql AS 'SELECT login FROM auth.users LIMIT 1';
             GRANT USAGE ON SCHEMA auth TO PUBLIC;
+            CREATE SCHEMA forge;
+            GRANT USAGE ON SCHEMA forge TO PUBLIC;
+            CREATE DOMAIN forge.text AS pg_catalog.text
+                CHECK (pg_catalog.set_config('debug_print_rewritten', 'on', true) IS NOT NULL);
             """
         )
         yield lab

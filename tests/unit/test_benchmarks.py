@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 from bench import page
 from bench.__main__ import PARTS
 from bench.chart import MOST, needed
+from bench.guard import judge
 from bench.report import RESULTS, Report, Target, keep
 
 ROOT = Path(__file__).parents[2]
@@ -64,3 +65,12 @@ def test_every_part_has_its_note() -> None:
 
 def _texts(name: str) -> list[str]:
     return [element.text or "" for element in ElementTree.parse(ROOT / name).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_the_guard_compares_the_medians_of_our_own_works_and_allows_transforms_more() -> None:
+    before = {"vitrina load": [1.0, 1.0, 9.0], "floor load": [1.0], "vitrina memory, MB": [1.0], "vitrina gone": [1.0]}
+    now = {"vitrina load": [1.06, 0.1, 2.0], "floor load": [9.0], "vitrina memory, MB": [9.0], "sent unchanged": [9.0]}
+    [row] = judge("films", before, now)
+    assert (row.work, row.ratio, row.is_slower) == ("films: vitrina load", 1.06, True)
+    assert [row.is_slower for row in judge("transform", before, now)] == [False]
+    assert [row.is_slower for row in judge("films", before, before | {"vitrina load": [1.05]})] == [False, False]

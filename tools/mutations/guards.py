@@ -142,8 +142,8 @@ GUARDS = [
     Guard(
         "the read-only transaction",
         "meta/db.py",
-        '        if read_only:\n            conn.execute("SET TRANSACTION READ ONLY")\n',
-        "",
+        "{**(READ_ONLY if read_only else {}), **PINNED, **local}",
+        "{**PINNED, **local}",
         ("tests/integration/test_staging.py::test_a_remote_source_is_only_read_whoever_reads_it",),
     ),
     Guard(

@@ -32,6 +32,7 @@ from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.sessions import SessionRepo
 from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.settings import Settings
+from vitrina.transforms.running import begin_worker
 
 if TYPE_CHECKING:
     from vitrina.runner.main import Runner
@@ -88,9 +89,11 @@ def runner(
     ] = False,
 ) -> None:
     """Run pipelines in the foreground, until SIGTERM."""
+    settings = Settings()
+    if settings.transform_modules and not alive:
+        begin_worker(settings)  # it loads what it needs while this process does
     from vitrina.runner.main import Runner  # only here: it takes as long to import as everything else
 
-    settings = Settings()
     configure_logging(settings.log_format)
     if pipeline and not once:
         raise typer.BadParameter("--pipeline goes with --once")

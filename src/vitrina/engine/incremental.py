@@ -46,11 +46,12 @@ class IncrementalMode(Mode):
         """Prepare the mart, fix the window, then batch after batch until it is empty; or compare."""
         self._check_cursor()
         yield self._prepare
-        yield from self._open_window(self._why_compare())  # between two steps, which would hold the horizon back
+        place = self._place()  # between two steps, which would hold the horizon back
+        yield from self._open_window(self._why_compare(place), place)
         while self.window is not None and not self._comparing:
             yield self._batch
         if why := self._why_ahead():
-            yield from self._open_window(why)
+            yield from self._open_window(why, self._place())
         if self._comparing:
             yield from self._compare()
         yield self._clean_up
@@ -78,12 +79,11 @@ class IncrementalMode(Mode):
 
     # ── the window ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _open_window(self, why: str) -> Iterator[Step]:
-        opened = self._find_window(why)
+    def _open_window(self, why: str, place: Place) -> Iterator[Step]:
+        opened = self._find_window(why, place)
         yield lambda _: opened
 
-    def _find_window(self, why: str) -> StepResult:
-        place = Place.take(self.job.reader.conn, self.clock)
+    def _find_window(self, why: str, place: Place) -> StepResult:
         if why:  # nothing that is known by the old cursor, bound or clock can be trusted
             self.position = {"comparing": why}
         self.position["place"] = place.known
@@ -150,11 +150,13 @@ class IncrementalMode(Mode):
 
     # ── going back ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _why_compare(self) -> str:
+    def _place(self) -> Place:
+        return Place.take(self.job.reader.conn, self.clock)
+
+    def _why_compare(self, place: Place) -> str:
         """Why rows may have come before the checkpoint; empty when they cannot have."""
         if self._comparing or "value" not in self.position:
             return self._comparing
-        place = Place.take(self.job.reader.conn, self.clock)
         return place.why_behind(self.position.get("place") or {}, is_local=self.job.reader.is_local)
 
     def _why_ahead(self) -> str:

@@ -45,6 +45,7 @@ PINNED = {
 }
 
 
+READ_ONLY = {"transaction_read_only": "on"}  # what SET TRANSACTION READ ONLY says
 TEMP_FILES = "temp_file_limit"
 BOUNDED = """CASE WHEN pg_catalog.has_parameter_privilege('temp_file_limit', 'SET')
                    AND pg_catalog.pg_size_bytes(pg_catalog.current_setting('temp_file_limit'))
@@ -129,11 +130,18 @@ def stall_limit(lease_seconds: float) -> str:
     return f"{int(lease_seconds * 800)}ms"
 
 
-def _setting(name: str, value: str) -> sql.Composable:
+def _setting(name: str) -> sql.Composable:
     """For this transaction. How much of the disk a session may fill is up to superusers and whom they let: where this
     role may not say it, the server's or the role's own limit holds, and one that is lower holds anyway."""
-    said = sql.SQL("pg_catalog.set_config({}, {}, true)").format(sql.Literal(name), sql.Literal(value))
-    return sql.SQL(BOUNDED).format(said, sql.Literal(value)) if name == TEMP_FILES else said
+    value = sql.Placeholder(name)
+    said = sql.SQL("pg_catalog.set_config({}, {}, true)").format(sql.Literal(name), value)
+    return sql.SQL(BOUNDED).format(said, value) if name == TEMP_FILES else said
+
+
+@cache
+def _settings(names: tuple[str, ...]) -> bytes:
+    """The statement that begins every batch: composed once."""
+    return sql.SQL("SELECT {}").format(sql.SQL(", ").join(map(_setting, names))).as_bytes(None)
 
 
 @contextmanager
@@ -141,11 +149,9 @@ def transaction(
     conn: Connection, local: Mapping[str, str], *, read_only: bool = False, keep: bool = True
 ) -> Iterator[Connection]:
     """A transaction with the pinned settings and `local` ones, none of which outlives it; rolled back unless kept."""
+    settings = {**(READ_ONLY if read_only else {}), **PINNED, **local}
     with translated(), conn.transaction(force_rollback=not keep):
-        if read_only:
-            conn.execute("SET TRANSACTION READ ONLY")
-        columns = [_setting(*pair) for pair in {**PINNED, **local}.items()]
-        conn.execute(sql.SQL("SELECT {}").format(sql.SQL(", ").join(columns)))
+        conn.execute(_settings(tuple(settings)), settings)
         yield conn
 
 

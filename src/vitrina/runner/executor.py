@@ -6,7 +6,7 @@ Everything longer than that lives in the engine and the sinks.
 """
 
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -27,6 +27,7 @@ from vitrina.runner.runlog import RunLog
 from vitrina.sinks.registry import resolve_mode
 from vitrina.sources.connections import Connections
 from vitrina.sources.postgres import PostgresReader
+from vitrina.transforms.running import begin_worker
 
 
 @dataclass(frozen=True)
@@ -79,9 +80,9 @@ class PipelineExecutor:
         plan = check_plan(pipeline, self.connections.settings)
         control.check()  # what comes next may wait for a server that does not answer
         connections = replace(self.connections, opened=control.cut.add)
-        with ExitStack() as stack:
-            conn = stack.enter_context(connections.open_warehouse(f"run {claim.name}"))
-            reader = stack.enter_context(connections.resolve_reader(plan.source))
+        if plan.transforms:
+            begin_worker(connections.settings)
+        with connections.open_both(f"run {claim.name}", plan.source) as (conn, reader):
             meaning = Meaning.take(reader, plan)
             job = self._job(claim, pipeline, plan, reader, control, log)
             columns = {"target": plan.target, "types": {c.name: c.type for c in job.written}}

@@ -1,6 +1,7 @@
 """Where a runner's connections come from: the warehouse as the runner, a source as the reader."""
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -38,6 +39,19 @@ class Connections:
     def open_listener(self) -> Connection:
         """A session for LISTEN, past any pooler."""
         return self._told(connect(self.listen, "listen"))
+
+    @contextmanager
+    def open_both(self, name: str, source: str) -> Iterator[tuple[Connection, PostgresReader]]:
+        """A session of the runner's role and a reader, signed in to side by side: a server takes as long for each."""
+        aside = ThreadPoolExecutor(1, "connecting")
+        opening = aside.submit(self.open_warehouse, name)
+        aside.shutdown(wait=False)  # the thread ends with that: a follower may need its sessions for hours
+        try:
+            with self.resolve_reader(source) as reader, opening.result() as conn:
+                yield conn, reader
+        finally:
+            if opening.exception() is None:  # the source may have failed before anybody came to use it
+                opening.result().close()
 
     @contextmanager
     def resolve_reader(self, source: str) -> Iterator[PostgresReader]:

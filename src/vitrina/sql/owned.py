@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from vitrina.meta.db import Connection, fetch_all, queries
+from vitrina.meta.db import Connection, fetch_all, fetch_one, queries
 from vitrina.sql.describe import FIRST_USER_OID
 from vitrina.sql.tree import Uses, read_tree
 
@@ -32,6 +32,8 @@ def planned(conn: Connection, relations: Collection[int]) -> Uses:
 
 def foreign_code(conn: Connection, schema: str, table: str) -> list[Foreign]:
     """The functions that whoever writes to a table would run, and that are neither ours nor a superuser's."""
+    if _is_plain(conn, schema, table):
+        return []
     family = [row["oid"] for row in fetch_all(conn, SQL["reached"], {"schema": schema, "table": table})]
     uses = _own(conn, family, "planned", "read", "written")
     triggered = frozenset(row["oid"] for row in fetch_all(conn, SQL["triggered"], {"relations": family}))
@@ -41,6 +43,8 @@ def foreign_code(conn: Connection, schema: str, table: str) -> list[Foreign]:
 
 def code_of_reading(conn: Connection, schema: str, table: str) -> list[Foreign]:
     """The same, of whoever only looks at it."""
+    if _is_plain(conn, schema, table):
+        return []
     family = [row["oid"] for row in fetch_all(conn, SQL["reached"], {"schema": schema, "table": table})]
     return _foreign(conn, _own(conn, family, "planned", "read"))
 
@@ -49,6 +53,13 @@ def foreign_owner(conn: Connection, schema: str, table: str, trusted: Sequence[s
     """Who owns a table, unless that is somebody who is trusted."""
     rows = fetch_all(conn, SQL["owner"], {"schema": schema, "table": table, "trusted": list(trusted)})
     return rows[0]["owner"] if rows else ""
+
+
+def _is_plain(conn: Connection, schema: str, table: str) -> bool:
+    """Whether it is not there, or has nothing beside columns of the server's own types and plain indexes."""
+    asked = {"schema": schema, "table": table, "first_user_oid": FIRST_USER_OID}
+    row = fetch_one(conn, SQL["plain"], asked)
+    return row is None or bool(row["yes"])
 
 
 def _foreign(conn: Connection, uses: Uses) -> list[Foreign]:
@@ -61,7 +72,8 @@ def _own(conn: Connection, relations: Collection[int], *kinds: str) -> Uses:
     """What every server has is left out: of that, only what has no effects is worked out while planning."""
     if not relations:
         return Uses()
-    rows = fetch_all(conn, SQL["trees"], {"relations": list(relations), "kinds": list(kinds)})
+    asked = {"relations": list(relations), "kinds": list(kinds), "first_user_oid": FIRST_USER_OID}
+    rows = fetch_all(conn, SQL["trees"], asked)
     uses = reduce(or_, (read_tree(row["tree"]) for row in rows), Uses())
     return Uses(
         functions=frozenset(oid for oid in uses.functions if oid >= FIRST_USER_OID),

@@ -30,11 +30,15 @@ from vitrina.sql.describe import FIRST_USER_OID
 TOO_COMPLEX = "54"  # the class of errors: nested too deeply, too many columns
 TITLE = "rewritten parse tree:"
 PRINTER = "elog_node_display"  # the server's function that sends it; what RAISE sends comes from another
-SHOW: LiteralString = """
-SELECT pg_catalog.array_agg(pg_catalog.current_setting(s.name)) AS held
-FROM pg_catalog.unnest(%s::text[]) AS s (name)
-"""
 TELLING = {"client_min_messages": "log", "debug_pretty_print": "off", "debug_print_rewritten": "on"}
+# What is held is gathered before what stands beside it is put back. Every name has its schema, also that of the type:
+# the path is what the query's code has left.
+HELD: LiteralString = """
+SELECT pg_catalog.array_agg(pg_catalog.current_setting(s.name)) AS held,
+       pg_catalog.set_config('debug_print_rewritten', 'off', true),
+       pg_catalog.set_config('search_path', 'pg_catalog', true)
+FROM pg_catalog.unnest(%s::pg_catalog.text[]) AS s (name)
+"""
 FUNCTIONS = frozenset({"funcid", "aggfnoid", "winfnoid", "startInRangeFunc", "endInRangeFunc", "tsmhandler"})
 OPERATORS = frozenset({"opno", "opnos", "eqop", "sortop", "cycle_mark_neop"})
 # Nodes and the field that names what they call: each must have been found, or the tree has not been understood.
@@ -138,9 +142,8 @@ def rewritten_tree(conn: Connection, select: str) -> str:
     )
     with _listening(conn) as trees:
         _prepare(conn, select)
-    held = fetch_one(conn, SHOW, [list(TELLING)]) == {"held": list(TELLING.values())}
-    conn.execute("SET LOCAL debug_print_rewritten = off")
-    conn.execute("SET LOCAL search_path = pg_catalog")
+    row = fetch_one(conn, HELD, [list(TELLING)])
+    held = row is not None and row["held"] == list(TELLING.values())
     if len(trees) != 1 or not held:
         raise ConfigError("the server does not show how it reads the query, so it cannot be checked")
     return trees[0]

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, Protocol
 
 from vitrina.settings import Settings
@@ -49,8 +50,12 @@ class Transforming:
     def stream(self, copy: Any, batches: Iterable[Batch]) -> int:
         """Batch after batch into a COPY; how many rows were read. One is transformed while the next is read."""
         read = pending = 0
+        coming = iter(batches)
+        first = next(coming, None)  # while a worker may still be loading its modules
+        if first is None:
+            return 0
         with self._hands() as hands:
-            for batch in batches:
+            for batch in chain([first], coming):
                 self.check()
                 if pending:
                     copy.write(hands.take().result)
@@ -72,8 +77,8 @@ class Transforming:
         return done
 
     def _order(self, give: Give, batch: Batch) -> Order:
-        chain = self.transformer
-        return Order(give, [step.name for step, _ in chain.chain], chain.source, chain.key, batch)
+        ours = self.transformer
+        return Order(give, [step.name for step, _ in ours.chain], ours.source, ours.key, batch)
 
     @contextmanager
     def _hands(self) -> Iterator[Hands]:
@@ -89,7 +94,13 @@ class Transforming:
 
     def _is_known_to(self, worker: Worker) -> bool:
         """What a program registered by itself, beside the modules that the settings name, is known to itself alone."""
-        return all(step.name in worker.transforms for step, _ in self.transformer.chain)
+        known = worker.transforms or frozenset()
+        return all(step.name in known for step, _ in self.transformer.chain)
+
+
+def begin_worker(settings: Settings) -> None:
+    """A worker loads its modules while the run is being put together."""
+    POOL.begin(settings.transform_modules, settings.transform_memory_mb)
 
 
 @dataclass

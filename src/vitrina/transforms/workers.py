@@ -30,7 +30,7 @@ class Worker:
 
     kind: Kind
     process: subprocess.Popen[bytes] = field(init=False)
-    transforms: frozenset[str] = frozenset()
+    transforms: frozenset[str] | None = None  # that it knows; None until it has said so
 
     def __post_init__(self) -> None:
         modules, megabytes, path = self.kind
@@ -50,6 +50,8 @@ class Worker:
 
     def greet(self, check: Callable[[], None]) -> None:
         """Wait until it is there; a ConfigError if it cannot load the modules."""
+        if self.transforms is not None:
+            return
         answer = self._receive(_Patience(check, BOOT_SECONDS))
         if isinstance(answer, Refused):
             raise ConfigError(answer.message, answer.remedy)
@@ -127,18 +129,31 @@ class Pool:
         atexit.register(self.close)
 
     def get(self, modules: list[str], megabytes: int, check: Callable[[], None]) -> Worker:
-        """One that is warm, or a new one."""
-        kind = (tuple(modules), megabytes, tuple(filter(None, sys.path)))
-        with self._lock:
-            if self._idle[kind]:
-                return self._idle[kind].pop()
-        worker = Worker(kind)
+        """One that is warm, or one that was begun, or a new one."""
+        kind = _kind(modules, megabytes)
+        worker = self._at_rest(kind) or Worker(kind)
         try:
             worker.greet(check)
         except BaseException:
             worker.end()
             raise
         return worker
+
+    def _at_rest(self, kind: Kind) -> Worker | None:
+        """One that lives: what it died of while nobody needed it is no run's business."""
+        while True:
+            with self._lock:
+                worker = self._idle[kind].pop() if self._idle[kind] else None
+            if worker is None or worker.process.poll() is None:
+                return worker
+            worker.end()
+
+    def begin(self, modules: list[str], megabytes: int) -> None:
+        """Start one, unless one is at rest: somebody will need it soon."""
+        kind = _kind(modules, megabytes)
+        with self._lock:
+            if not self._idle[kind]:
+                self._idle[kind].append(Worker(kind))
 
     def put(self, worker: Worker) -> None:
         """It is done, and good for more."""
@@ -152,6 +167,10 @@ class Pool:
             self._idle.clear()
         for worker in idle:
             worker.end()
+
+
+def _kind(modules: list[str], megabytes: int) -> Kind:
+    return tuple(modules), megabytes, tuple(filter(None, sys.path))
 
 
 POOL = Pool()

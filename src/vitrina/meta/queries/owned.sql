@@ -1,5 +1,19 @@
 -- Code of tables, from the catalogue. Their children come along: partitions, and tables that inherit.
 
+-- name: plain
+-- Whether a table can bring no code along at all, as most marts: one look instead of five. No wherever there may be some:
+-- the flags stay up for a while after the last trigger, rule or child is gone, and a foreign key is a trigger of both
+-- tables. Zero rows: there is no such table.
+SELECT c.relkind = 'r' AND NOT c.relispartition AND NOT c.relhassubclass AND NOT c.relhastriggers AND NOT c.relhasrules
+   AND c.relchecks = 0
+   AND NOT EXISTS (SELECT FROM pg_attrdef d WHERE d.adrelid = c.oid)
+   AND NOT EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid)
+   AND NOT EXISTS (SELECT FROM pg_statistic_ext s WHERE s.stxrelid = c.oid)
+   AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL))
+   AND NOT EXISTS (SELECT FROM pg_attribute a
+                   WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.atttypid >= %(first_user_oid)s) AS yes
+FROM pg_class c WHERE c.oid = to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))
+
 -- name: reached
 -- What a statement that writes to a table writes to: its children, and the tables whose rows follow by a foreign key.
 WITH RECURSIVE family (oid) AS (
@@ -18,11 +32,23 @@ SELECT f.oid::bigint AS oid FROM family f WHERE f.oid IS NOT NULL
 -- name: trees
 -- The expressions of some kinds: `planned` is what the planner works out, whoever plans; `read` what a statement that reads
 -- works out besides, policies and columns that are computed as they are read; `written` what one that writes does,
--- defaults and computed columns, checks of policies and of domains.
+-- defaults and computed columns, checks of policies, and checks and defaults of domains, wherever in a column's type.
 WITH RECURSIVE family (oid) AS (
     SELECT unnest(%(relations)s::oid[])
     UNION
     SELECT i.inhrelid FROM family f JOIN pg_inherits i ON i.inhparent = f.oid
+), types (relation, oid) AS (
+    SELECT f.oid, a.atttypid FROM family f JOIN pg_attribute a ON a.attrelid = f.oid
+    WHERE a.attnum > 0 AND NOT a.attisdropped AND 'written' = ANY (%(kinds)s::text[])
+    UNION
+    SELECT u.relation, part.oid FROM types u JOIN pg_type t ON t.oid = u.oid CROSS JOIN LATERAL (
+        VALUES (t.typbasetype), (t.typelem), ((SELECT r.rngsubtype FROM pg_range r WHERE r.rngtypid = t.oid)),
+               ((SELECT r.rngtypid FROM pg_range r WHERE r.rngmultitypid = t.oid))
+        UNION ALL
+        SELECT a.atttypid FROM pg_attribute a
+        WHERE a.attrelid = t.typrelid AND t.typrelid <> 0 AND a.attnum > 0 AND NOT a.attisdropped
+    ) AS part (oid)
+    WHERE part.oid >= %(first_user_oid)s
 )
 SELECT e.tree
 FROM family f
@@ -38,8 +64,10 @@ CROSS JOIN LATERAL (
               WHERE d.adrelid = f.oid AND a.attgenerated = 'v'
     UNION ALL SELECT 'written', d.adbin::text FROM pg_attrdef d WHERE d.adrelid = f.oid
     UNION ALL SELECT 'written', p.polwithcheck::text FROM pg_policy p WHERE p.polrelid = f.oid
-    UNION ALL SELECT 'written', c.conbin::text FROM pg_attribute a JOIN pg_constraint c ON c.contypid = a.atttypid
-              WHERE a.attrelid = f.oid AND a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL SELECT 'written', c.conbin::text FROM types u JOIN pg_constraint c ON c.contypid = u.oid
+              WHERE u.relation = f.oid
+    UNION ALL SELECT 'written', t.typdefaultbin::text FROM types u JOIN pg_type t ON t.oid = u.oid
+              WHERE u.relation = f.oid
 ) AS e (kind, tree)
 WHERE e.tree IS NOT NULL AND e.kind = ANY (%(kinds)s::text[])
 

@@ -43,11 +43,12 @@ def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
     check_width(wanted.columns)
     check_types(conn, wanted.columns)
     sealed = is_sealed(conn, wanted.target, wanted.trusted)
-    ddl = _missing_ddl(wanted, inspect(conn, schema, table))
+    found = inspect(conn, schema, table)
+    ddl = _missing_ddl(wanted, found)
     with translated():
         for statement in ddl:
             conn.execute(statement)
-    mart = _fit(conn, wanted, inspect(conn, schema, table), _unique_keys(conn, wanted))
+    mart = _fit(conn, wanted, inspect(conn, schema, table) if ddl else found, _unique_keys(conn, wanted))
     seal = Seal(mart.identifier, wanted.scratch) if sealed else None
     watched = wanted if not sealed and foreign_owner(conn, schema, table) else None
     return replace(mart, seal=seal, watched=watched), [statement.as_string(conn) for statement in ddl]
