@@ -124,7 +124,7 @@ GUARDS = [
     ),
     Guard(
         "the second look at the catalogue",
-        "engine/live/watch.py",
+        "engine/live/mode.py",
         "        if not watch.holds():",
         "        if False:",
         (f"{RACES}::test_what_was_changed_and_changed_back_while_rows_were_read_is_noticed",),
