@@ -96,7 +96,7 @@ class Captured:
         )
         self.lab.sql(
             "UPDATE etl.etl_state SET checkpoint = jsonb_build_object('live', jsonb_build_object("
-            "'source', %s::text, 'generation', 1, 'id', 0))",
+            "'source', source, 'slot', slot, 'generation', 1, 'id', 0)) FROM etl.etl_captures WHERE source = %s",
             self.source,
         )
 

@@ -213,7 +213,8 @@ def follow(lab: Lab, name: str, position: int, generation: int = 1, *, enabled: 
     )
     lab.sql(
         "UPDATE etl.etl_state SET checkpoint = jsonb_build_object('live', jsonb_build_object("
-        "'source', 'warehouse', 'generation', %s::integer, 'id', %s::bigint))"
+        "'source', 'warehouse', 'slot', (SELECT slot FROM etl.etl_captures),"
+        " 'generation', %s::integer, 'id', %s::bigint))"
         " WHERE pipeline_id = (SELECT id FROM etl.etl_pipelines WHERE name = %s)",
         generation,
         position,

@@ -21,6 +21,7 @@ from vitrina import transform
 from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError, LeaseLost, RetryableError
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline
+from vitrina.domain.positions import IncrementalPosition
 from vitrina.meta.db import Connection, connect, queries
 from vitrina.meta.repos.leases import Claim, LeaseRepo
 from vitrina.meta.repos.pipelines import PipelineRepo
@@ -579,7 +580,7 @@ def test_late_news_of_the_last_attempt_do_not_end_the_next(lab: Lab, monkeypatch
 def test_begin_attempt_goes_on_from_the_checkpoint(lab: Lab) -> None:
     mart(lab)
     repo, claim = claimed(lab)
-    StateRepo(lab.db).fence(claim.pipeline_id, claim.epoch, claim.seq, Checkpoint({"value": "7"}, {}, "hash"))
+    StateRepo(lab.db).fence(claim.pipeline_id, claim.epoch, claim.seq, Checkpoint(IncrementalPosition("7"), {}, "hash"))
     again = repo.begin_attempt(claim, "an error")
     assert (again.attempt, again.epoch, again.seq) == (2, claim.epoch, claim.seq + 1)
     assert (again.checkpoint, again.config_hash) == ({"value": "7"}, "hash")

@@ -14,7 +14,10 @@ from tests.patience import patient
 from tests.support import BLOCKED, Lab, wait_for
 from vitrina.capture import barrier, log
 from vitrina.capture.installation import remove
+from vitrina.capture.status import report
+from vitrina.control.services.freshness import freshness
 from vitrina.domain.pipeline import Pipeline
+from vitrina.meta.db import fetch_all, queries
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.runner.main import Runner
 
@@ -233,6 +236,22 @@ def test_what_breaks_continuity_means_a_comparison(wal: Living, happens: Callabl
     wal.follow(pipeline)
     assert wal.why(pipeline) == ""
     wal.assert_equal(pipeline)
+
+
+def test_no_backlog_is_told_of_a_log_that_was_begun_anew(wal: Living) -> None:
+    """Its position is an id of the log that is gone; the new one is shorter."""
+    lab, pipeline = wal.lab, wal.add(CARD)
+    lab.sql("UPDATE content.film_work SET title = title || '?'")
+    wal.follow(pipeline)
+    wal.captured.stop()
+    tables = wal.captured.capture.tables
+    remove(lab.db, wal.captured.conn, wal.captured.capture)
+    wal.captured.install(*tables)
+    [status] = report(lab.db, wal.captured.capture)["pipelines"]
+    [metric] = fetch_all(lab.db, queries("metrics")["pipelines"])
+    assert status["id"] > wal.tip.last_id
+    assert (status["backlog"], metric["backlog"]) == (None, None)
+    assert freshness(lab.db, [pipeline.id])[pipeline.id].why == "changes may be missing: the capture was installed anew"
 
 
 def test_a_log_that_no_longer_reaches_back_means_a_comparison(wal: Living) -> None:

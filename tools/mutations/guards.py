@@ -124,7 +124,7 @@ GUARDS = [
     ),
     Guard(
         "the second look at the catalogue",
-        "engine/live/watch.py",
+        "engine/live/mode.py",
         "        if not watch.holds():",
         "        if False:",
         (f"{RACES}::test_what_was_changed_and_changed_back_while_rows_were_read_is_noticed",),
@@ -132,7 +132,7 @@ GUARDS = [
     Guard(
         "the delete guard",
         "engine/work.py",
-        "if (emptied or many) and not self.job.options.allow_deletes:",
+        "if why and not self.job.options.allow_deletes:",
         "if False:",
         (
             f"{MARTS}::test_an_emptied_source_deletes_nothing",

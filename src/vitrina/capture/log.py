@@ -1,7 +1,7 @@
 """The change log, for those who follow it.
 
-A follower keeps `{"source", "generation", "id"}` in its checkpoint. Another generation, or an id below `log_start - 1`,
-means that changes may be missing: wait at the barrier (`barrier.py`), take `tip`, compare in full, go on from there.
+A follower keeps source, slot, generation and id in its position. If these no longer lead on (`Tip.gap`), changes may be
+missing: wait at the barrier (`barrier.py`), take `tip`, compare in full, go on from there.
 
 A change has old_image and new_image, JSON objects of the columns' text form (NULL as null; json and jsonb embedded);
 `jsonb_populate_recordset(NULL::content.genre, images)` gives the rows back. All columns means all that the capture
@@ -28,6 +28,7 @@ from vitrina.capture.appending import SCHEMA
 from vitrina.capture.changes import REWRITTEN, TRUNCATED, Columns
 from vitrina.capture.images import suffices
 from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.domain.positions import Gap, LivePosition
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
 from vitrina.meta.repos.captures import Capture
 
@@ -61,6 +62,16 @@ class Tip:
     def holds(self, generation: int, after_id: int) -> bool:
         """Whether everything after a follower's position is in the log."""
         return generation == self.generation and self.log_start - 1 <= after_id <= self.last_id
+
+    def gap(self, position: LivePosition) -> Gap | None:
+        """Why a follower cannot go on from its position; None if it can. The view `etl_followers` says the same."""
+        if position.source != self.source:
+            return Gap.OTHER_SOURCE
+        if position.slot != self.slot:
+            return Gap.INSTALLED_ANEW
+        if position.generation != self.generation:
+            return Gap.CONTINUITY_LOST
+        return None if self.holds(position.generation, position.id) else Gap.OUT_OF_LOG
 
     def keeps(self, columns: Columns) -> bool:
         """Whether changes come with all these columns from here on."""

@@ -33,6 +33,7 @@ from vitrina.demo.search import INDEXES, search_films
 from vitrina.domain.errors import FatalError, VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
 from vitrina.domain.policy import is_index
+from vitrina.domain.positions import FullPosition
 from vitrina.embedded.elasticsearch import embedded_elasticsearch
 from vitrina.files import demo_pipelines
 from vitrina.log import configure_logging
@@ -220,8 +221,8 @@ def _progress(conn: Connection, pipeline: Pipeline, before: int | None) -> tuple
     written = run["rows_written"] + run["rows_deleted"]
     if run["status"] != "RUNNING":
         return f"{run['status'].lower()}, {run['rows_read']:,} rows read, {written:,} written", 1, 1
-    position = (StateRepo(conn).get(pipeline.id) or {}).get("checkpoint") or {}
-    return f"{position.get('phase', 'running')}, {written:,} rows", position.get("done", 0), position.get("of")
+    position = FullPosition.parse((StateRepo(conn).get(pipeline.id) or {}).get("checkpoint") or {})
+    return f"{position.phase}, {written:,} rows", position.done or 0, position.of
 
 
 def _show(connections: Connections, pipelines: list[Pipeline], runs: dict[str, dict[str, Any]]) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from psycopg import sql
 
+from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.engine.converge import key_arrays, reader_scope
 from vitrina.engine.filling import copy_across
@@ -136,5 +137,5 @@ class Comparison:
     def _applied(self, event: str, counts: Counts, done: int) -> StepResult:
         return StepResult(event, counts, self._position(done), {"done": done, "of": self.found}, is_batch=True)
 
-    def _position(self, done: int) -> dict[str, Any]:
-        return {"phase": "converge", "done": done, "of": self.found}
+    def _position(self, done: int) -> FullPosition:
+        return FullPosition("converge", done, self.found)

@@ -6,6 +6,7 @@ The mart itself is the checkpoint: a run that was paused or killed finds again, 
 from collections.abc import Generator
 from functools import partial
 
+from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.engine.comparison import Comparison
 from vitrina.engine.job import Job, Mode, Step, StepResult, ask
@@ -46,7 +47,7 @@ class FullMode(Mode):
         self.work.guard_deletes(gone["rows"], before, rows)
         self.work.apply(conn, statements.delete_all())
         written = Load(self.work).load_slice(0, rows, conn).counts.written
-        return StepResult("rebuilt", Counts(written=written, deleted=before), {"phase": "rebuild"}, is_batch=True)
+        return StepResult("rebuilt", Counts(written=written, deleted=before), FullPosition("rebuild"), is_batch=True)
 
     def _clean_up(self, conn: Connection) -> StepResult:
         self.work.clean_up(conn)

@@ -15,6 +15,7 @@ import psycopg
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.positions import Candidate, IncrementalPosition, Place
 from vitrina.domain.run import Counts
 from vitrina.engine.converge import Window, reader_scope
 from vitrina.engine.filling import copy_across
@@ -23,7 +24,7 @@ from vitrina.engine.job import Job, Mode, Step, StepResult, execute
 from vitrina.engine.work import Work
 from vitrina.meta.db import Connection, fetch_all
 from vitrina.meta.repos.clock import ClockRepo
-from vitrina.sources.continuity import Place
+from vitrina.sources.continuity import take_place, why_behind
 from vitrina.sources.horizon import SQL as HORIZON
 from vitrina.sources.horizon import Horizon, take_horizon
 from vitrina.transforms.running import Transforming
@@ -38,7 +39,7 @@ class IncrementalMode(Mode):
         assert job.plan.cursor is not None
         self.job = job
         self.cursor = job.plan.cursor
-        self.position: dict[str, Any] = dict(job.position or {})
+        self.position = job.position if isinstance(job.position, IncrementalPosition) else IncrementalPosition()
         self.deleted = 0  # by this run
         self.read: int | None = None  # by the last batch
 
@@ -48,17 +49,13 @@ class IncrementalMode(Mode):
         yield self._prepare
         place = self._place()  # between two steps, which would hold the horizon back
         yield from self._open_window(self._why_compare(place), place)
-        while self.window is not None and not self._comparing:
+        while self.window is not None and not self.position.comparing:
             yield self._batch
         if why := self._why_ahead():
             yield from self._open_window(why, self._place())
-        if self._comparing:
+        if self.position.comparing:
             yield from self._compare()
         yield self._clean_up
-
-    @property
-    def _comparing(self) -> str:
-        return str(self.position.get("comparing") or "")
 
     def _check_cursor(self) -> None:
         names = {c.name for c in self.job.columns}
@@ -72,10 +69,11 @@ class IncrementalMode(Mode):
             self.work.stage.create(conn)
         self.clock = ClockRepo(conn).look()
         fields: dict[str, Any] = {"target": self.job.plan.target, "ddl": self.work.ddl}
-        if "value" in self.position and (self.work.ddl or self.work.is_empty(conn)):
-            self.position = {}
+        if self.position.value is not None and (self.work.ddl or self.work.is_empty(conn)):
+            self.position = IncrementalPosition()
             fields["checkpoint"] = "dropped: the mart is new, empty or has new columns, so all rows are read again"
-        return StepResult("mart is ready", position=self.position or None, fields=fields)
+        known = self.position if self.position != IncrementalPosition() else None
+        return StepResult("mart is ready", position=known, fields=fields)
 
     # ── the window ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -85,14 +83,13 @@ class IncrementalMode(Mode):
 
     def _find_window(self, why: str, place: Place) -> StepResult:
         if why:  # nothing that is known by the old cursor, bound or clock can be trusted
-            self.position = {"comparing": why}
-        self.position["place"] = place.known
+            self.position = IncrementalPosition(comparing=why)
+        self.position = replace(self.position, place=place)
         self.work.refuse_nulls([*self.work.mart.key, *self.cursor], "key or cursor")
         bound, inclusive, horizon = self._bound()
-        after = (self.position["value"], self.position["id"]) if "value" in self.position else None
-        self.window = Window(after, bound, inclusive) if bound is not None else None
-        self.position["bound"] = bound
-        fields: dict[str, Any] = {"after": self.position.get("value"), "up_to": bound}
+        self.window = Window(self.position.cursor, bound, inclusive) if bound is not None else None
+        self.position = replace(self.position, bound=bound)
+        fields: dict[str, Any] = {"after": self.position.value, "up_to": bound}
         if horizon.holder:
             fields["held_by"] = horizon.holder
         if why:
@@ -104,7 +101,7 @@ class IncrementalMode(Mode):
         kind = next(c.type for c in self.job.columns if c.name == self.cursor[0])
         if kind.startswith("timestamp") or kind == "date":
             horizon = self._horizon()
-            return self._time_bound(kind, horizon.at) or self.position.get("bound"), False, horizon
+            return self._time_bound(kind, horizon.at) or self.position.bound, False, horizon
         bound, horizon = self._counted_bound()
         return bound, True, horizon
 
@@ -125,59 +122,60 @@ class IncrementalMode(Mode):
         What is not final yet is kept in the position, for the next run to try.
         """
         margin = self.job.limits.horizon_margin.total_seconds()
-        candidate, kept = self._candidate(), self.position.pop("candidate", None)
+        candidate, kept = self._candidate(), self.position.candidate
         deadline = time.monotonic() + 2 * margin + 0.5
         while True:
             horizon = self._horizon()
             if _is_final(candidate, horizon):
-                return candidate["bound"], horizon
+                self.position = replace(self.position, candidate=None)
+                return candidate.bound, horizon
             if time.monotonic() > deadline:
                 break
             self.job.check()
             time.sleep(0.02)  # until the margin has passed, or the transactions that were open have ended
         if kept and _is_final(kept, horizon):
-            self.position["candidate"] = candidate
-            return kept["bound"], horizon
-        self.position["candidate"] = kept or candidate
-        return self.position.get("bound"), horizon
+            self.position = replace(self.position, candidate=candidate)
+            return kept.bound, horizon
+        self.position = replace(self.position, candidate=kept or candidate)
+        return self.position.bound, horizon
 
-    def _candidate(self) -> dict[str, Any]:
+    def _candidate(self) -> Candidate:
         name = sql.Identifier(self.cursor[0])
         text = sql.SQL("SELECT q.{0}::text AS bound FROM {1} AS q WHERE q.{0} IS NOT NULL ORDER BY q.{0} DESC LIMIT 1")
         rows = self.job.reader.fetch(text.format(name, self.work.query.source))
         seen_at = fetch_all(self.job.reader.conn, HORIZON["clock"])[0]["now"]
-        return {"bound": rows[0]["bound"] if rows else None, "seen_at": seen_at.isoformat()}
+        return Candidate(rows[0]["bound"] if rows else None, seen_at)
 
     # ── going back ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _place(self) -> Place:
-        return Place.take(self.job.reader.conn, self.clock)
+        return take_place(self.job.reader.conn, self.clock)
 
     def _why_compare(self, place: Place) -> str:
         """Why rows may have come before the checkpoint; empty when they cannot have."""
-        if self._comparing or "value" not in self.position:
-            return self._comparing
-        return place.why_behind(self.position.get("place") or {}, is_local=self.job.reader.is_local)
+        if self.position.comparing or self.position.value is None:
+            return self.position.comparing or ""
+        return why_behind(place, self.position.place or Place(), is_local=self.job.reader.is_local)
 
     def _why_ahead(self) -> str:
         """The same of a run that found nothing: the checkpoint may be ahead of all that the query gives."""
-        if self.read or self._comparing or "value" not in self.position:
+        value = self.position.value
+        if self.read or self.position.comparing or value is None:
             return ""
-        if self.job.reader.fetch(self.work.query.from_cursor(self.cursor[0]), [self.position["value"]]):
+        if self.job.reader.fetch(self.work.query.from_cursor(self.cursor[0]), [value]):
             return ""
-        return f"the source has gone back: it gives nothing at or after the checkpoint {self.position['value']}"
+        return f"the source has gone back: it gives nothing at or after the checkpoint {value}"
 
     def _compare(self) -> Iterator[Step]:
         """One comparison, as mode full; the cursor goes on from the last row that was final before it."""
         if not self.job.reader.fetch(sql.SQL("SELECT 1 AS found FROM {} AS q LIMIT 1").format(self.work.query.source)):
-            self.job.tell("the query gives no rows; it is compared once it gives some", why=self._comparing)
+            self.job.tell("the query gives no rows; it is compared once it gives some", why=self.position.comparing)
             return
-        self.job.tell("comparing in full", why=self._comparing)
+        self.job.tell("comparing in full", why=self.position.comparing)
         last = self.job.reader.fetch(*self._last_final()) if self.window else []
         for step in FullMode(self.job).steps():
             yield partial(self._keep_position, step)
-        self.position.pop("comparing")
-        self.position |= last[0] if last else {}
+        self.position = replace(self.position, comparing=None, **last[0] if last else {})
 
     def _last_final(self) -> tuple[sql.Composed, list[str | None]]:
         assert self.window is not None
@@ -194,14 +192,15 @@ class IncrementalMode(Mode):
         row = self._inside(conn, self.window) if self.work.stays_inside else self._through(conn, self.window)
         self.read = row["read"]
         if row["read"]:
-            self.position["value"], self.position["id"] = row["last_position"]
+            value, tie = row["last_position"]
+            self.position = replace(self.position, value=value, id=tie)
         if row["read"] < self.limit:
             self.window = None
         else:
             self.window = Window(tuple(row["last_position"]), self.window.bound, self.window.inclusive)
         deleted = row.get("deleted", 0)
         counts = Counts(row["read"], row["written"], deleted, row["read"] - row["written"] - deleted)
-        return StepResult("upserted", counts, self.position, {"cursor": self.position.get("value")}, is_batch=True)
+        return StepResult("upserted", counts, self.position, {"cursor": self.position.value}, is_batch=True)
 
     @property
     def _limit(self) -> int:
@@ -264,8 +263,8 @@ class IncrementalMode(Mode):
         return StepResult("finished", position=self.position)
 
 
-def _is_final(candidate: dict[str, Any], horizon: Horizon) -> bool:
-    return horizon.at is not None and horizon.at > datetime.fromisoformat(candidate["seen_at"])
+def _is_final(candidate: Candidate, horizon: Horizon) -> bool:
+    return horizon.at is not None and horizon.at > candidate.seen_at
 
 
 def _with_position(query: sql.Composable, cursor: tuple[str, str]) -> sql.Composed:

@@ -11,6 +11,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from vitrina.domain.pipeline import Plan
+from vitrina.domain.positions import Position
 from vitrina.domain.run import NOTHING, Counts, RunOptions
 from vitrina.engine.mart import Mart, Wanted
 from vitrina.engine.writer import Writer
@@ -29,7 +30,7 @@ class StepResult:
 
     event: str
     counts: Counts = NOTHING
-    position: dict[str, Any] | None = None
+    position: Position | None = None
     fields: dict[str, Any] = field(default_factory=dict)
     is_batch: bool = False
     quiet: bool = False  # one of many: counted, and not written into the run's log
@@ -116,7 +117,7 @@ class Job:
     batch_size: int  # may change between two batches: reload-config
     options: RunOptions
     limits: Limits
-    position: dict[str, Any] | None
+    position: Position | None
     written_before: dict[str, str]
     settings: Settings
     check: Callable[[], None] = lambda: None  # raises when the run should stop; for loops inside a step

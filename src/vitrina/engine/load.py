@@ -9,6 +9,7 @@ import psycopg
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
+from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.engine.comparison import Comparison
 from vitrina.engine.converge import reader_scope
@@ -66,7 +67,7 @@ class Load:
         self._set_ends(self._in_order(found, conn))
         self.reading = self._read_how()
         fields = {"batches": self.batches, "read": self.reading.how}
-        return StepResult("found what to load", position={"phase": "load"}, fields=fields)
+        return StepResult("found what to load", position=FullPosition("load"), fields=fields)
 
     @property
     def batches(self) -> int:
@@ -116,7 +117,7 @@ class Load:
             read, written = self._insert_all(conn) if is_dear else self.work.pour(self.work.mart, conn)
         self.work.refuse_null_keys(conn, self.work.mart.identifier)
         counts, fields = Counts(read=read, written=written), {"why": self.reading.why}
-        return StepResult("loaded", counts, {"phase": "load"}, fields, is_batch=True)
+        return StepResult("loaded", counts, FullPosition("load"), fields, is_batch=True)
 
     def _insert_all(self, conn: Connection) -> tuple[int, int]:
         """In one statement, with the memory of a comparison."""
@@ -156,8 +157,8 @@ class Load:
         return int(self.work.apply(conn, self.work.statements.insert(scope, order), params)["written"])
 
     def _loaded(self, counts: Counts, done: int, total: int) -> StepResult:
-        progress = {"done": done, "of": total}
-        return StepResult("loaded", counts, {"phase": "load", **progress}, progress, is_batch=True)
+        position = FullPosition("load", done, total)
+        return StepResult("loaded", counts, position, {"done": done, "of": total}, is_batch=True)
 
     def _conflict(self, error: psycopg.errors.UniqueViolation) -> Exception:
         """A key was there already: the query gave it twice, or somebody else writes to the mart."""

@@ -4,6 +4,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
 
+from vitrina.domain.positions import LivePosition
 from vitrina.engine.full import FullMode
 from vitrina.engine.job import Job, Mode, Step, StepResult
 from vitrina.engine.live.watch import Watch
@@ -22,6 +23,7 @@ class RepairMode(Mode):
 
     def __init__(self, job: Job) -> None:
         self.job = job
+        self.position = job.position
 
     def steps(self) -> Generator[Step, None, None]:
         """As mode full."""
@@ -29,7 +31,7 @@ class RepairMode(Mode):
             yield partial(self._keep_position, step)
 
     def _keep_position(self, step: Step, conn: Connection) -> StepResult:
-        return replace(step(conn), position=self.job.position)
+        return replace(step(conn), position=self.position)
 
 
 class LiveRepair(RepairMode):
@@ -46,18 +48,18 @@ class LiveRepair(RepairMode):
 
     def _look(self, conn: Connection) -> StepResult:
         kept = DependencyRepo(conn).find(self.job.pipeline_id)
-        if kept and (self.job.position or {}).get("live"):
+        if kept and self.position:
             self.watch = Watch(self.job.reader, Needs.parse(kept.needs))
             if self.watch.digest != kept.digest:
                 self._distrust(in_words(differences(kept.facts, self.watch.facts, self.watch.needs)))
-        return StepResult("looked at what it depends on", position=self.job.position, quiet=True)
+        return StepResult("looked at what it depends on", position=self.position, quiet=True)
 
     def _look_again(self, conn: Connection) -> StepResult:
         del conn
         if self.watch and not self.watch.holds():
             self._distrust(self.watch.why_broken())
-        return StepResult("looked again at what it depends on", position=self.job.position, quiet=True)
+        return StepResult("looked again at what it depends on", position=self.position, quiet=True)
 
     def _distrust(self, why: str) -> None:
-        assert self.job.position
-        self.job.position["live"]["comparing"] = why
+        assert isinstance(self.position, LivePosition)
+        self.position = replace(self.position, comparing=why)

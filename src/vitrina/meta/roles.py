@@ -42,6 +42,7 @@ SETTLED = [
     "etl_pipeline_tasks",
     "etl_config_versions",
     "etl_freshness",
+    "etl_followers",
     "etl_schema_history",
 ]
 MANAGED = ["etl_pipelines", "etl_pipeline_tasks", "etl_requests", "etl_tokens", "etl_sessions", "etl_idempotency"]

@@ -9,6 +9,7 @@ from psycopg.rows import DictRow
 
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.policy import is_outside, split_table
+from vitrina.domain.positions import LivePosition
 from vitrina.engine.live.presence import look_at, why_emptied
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.dependencies import DependencyRepo
@@ -70,14 +71,15 @@ class DependencyDesk:
     def _look_after(self, mart: DictRow, conn: Connection) -> None:
         """The mart itself: one that was emptied at rest is woken, and sees to it. That of another system tells nothing
         here; its audit looks."""
-        if not mart["mart"] or is_outside(mart["target"]):
+        left = LivePosition.parse(mart["checkpoint"]).mart if mart["checkpoint"] else None
+        if left is None or is_outside(mart["target"]):
             return
         try:
             found = look_at(conn, *split_table(mart["target"]))
         except VitrinaError as error:
             log.warning("a mart cannot be looked at", pipeline=mart["name"], error=str(error))
             return
-        if why := why_emptied(mart["mart"], found):
+        if why := why_emptied(left, found):
             log.info("a live mart is to be compared", pipeline=mart["name"], why=why)
             DependencyRepo(conn).wake(mart["id"])
 

@@ -13,6 +13,7 @@ from functools import partial
 from vitrina.domain.errors import DatabaseLost, RetryableError
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.pipeline import Pipeline, Plan
+from vitrina.domain.positions import parse_position
 from vitrina.engine.job import Awaiting, Job, Mode
 from vitrina.engine.meaning import Meaning
 from vitrina.failpoints import reach
@@ -87,9 +88,7 @@ class PipelineExecutor:
             job = self._job(claim, pipeline, plan, reader, control, log)
             columns = {"target": plan.target, "types": {c.name: c.type for c in job.written}}
             settings, timeout = self.connections.writing | reader.own_settings(), self.connections.fence_timeout
-            # A follower runs for hours beside pipelines that may kill its runner; its position shows what it got past.
-            recovers = plan.mode == "live"
-            ledger = Ledger(conn, claim, settings, timeout, log, plan.fingerprint, columns, claim.seq, recovers)
+            ledger = Ledger(conn, claim, settings, timeout, log, plan.fingerprint, columns, claim.seq, job.position)
             mode = resolve_mode(job, connections, claim.epoch)
             with closing(mode.steps()) as steps:
                 for step in steps:
@@ -130,7 +129,7 @@ class PipelineExecutor:
         job.others_wait, job.has_room, job.was_asked_for = self._others_wait, self.has_room, claim.asked
         job.tell = partial(log.say, "warning")
         if claim.config_hash in (None, plan.fingerprint):
-            job.position = claim.checkpoint
+            job.position = parse_position(plan.mode, claim.checkpoint)
         elif claim.checkpoint:
             log.say("warning", "checkpoint dropped: the configuration has changed")
         return job

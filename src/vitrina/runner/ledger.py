@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from vitrina.domain.positions import LivePosition, Position
 from vitrina.domain.run import NOTHING, Counts
 from vitrina.engine.job import Step, StepResult
 from vitrina.failpoints import reach
@@ -31,7 +32,7 @@ class Ledger:
     config_hash: str
     columns: dict[str, Any]  # the target, and the types of the columns written to it
     seq: int
-    recovers: bool = False  # whether a position past its predecessor's makes it forget what that one died of
+    before: Position | None  # where the last attempt ended
     has_recovered: bool = False
     total: Counts = NOTHING
 
@@ -48,7 +49,7 @@ class Ledger:
             runs.count(self.claim.run_id, result.counts, int(result.is_batch))
             if not result.quiet:
                 runs.log(self.claim.run_id, "info", result.event, fields)
-            recovers = self.recovers and self.claim.attempt > 1 and self._got_past(result)
+            recovers = self.claim.attempt > 1 and self._got_past(result)
             if recovers:
                 self.conn.execute(LEASES["recover"], vars(self.claim))
             reach("before checkpoint")
@@ -71,9 +72,14 @@ class Ledger:
             meter.batch(seconds)
 
     def _got_past(self, result: StepResult) -> bool:
-        """Whether this follower is further than where the last attempt ended; some batches of a slice are no step."""
-        before, now = ((position or {}).get("live") or {} for position in (self.claim.checkpoint, result.position))
-        return result.is_batch and bool(now) and now.get("id") != before.get("id")
+        """Whether this follower is further than where the last attempt ended; some batches of a slice are no step.
+
+        It runs for hours beside pipelines that may kill its runner: what the last one died of is forgotten then.
+        """
+        now, before = result.position, self.before
+        if not result.is_batch or not isinstance(now, LivePosition):
+            return False
+        return not isinstance(before, LivePosition) or now.id != before.id
 
     def _fields(self, result: StepResult, seconds: float) -> dict[str, object]:
         counts = {f"rows_{name}": value for name, value in vars(result.counts).items() if value}

@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from vitrina.capture.status import report
+from vitrina.domain.positions import Gap, LivePosition
 from vitrina.meta.db import Connection, fetch_all, queries
 from vitrina.meta.repos.audits import shown as audits_of
 from vitrina.meta.repos.captures import CaptureRepo
@@ -55,54 +56,44 @@ def cursor_time(value: str | None) -> datetime | None:
 
 
 def _of(row: DictRow, audit: DictRow | None, warnings: tuple[str, ...]) -> Freshness:
-    position: Mapping[str, Any] = row["position"] or {}
-    state = _state(row, position)
-    read = state in ("following", "catching up") or (state == "stopped" and _is_in_log(row, position))
-    committed = _time(position.get("committed_at"))
-    behind = (row["last_id"] - position["id"] if row["concerned"] else 0) if read else None
-    rests = bool(behind and position.get("not_before"))
-    rate = position.get("rate") if behind and not rests and state == "catching up" else None
+    position = LivePosition.parse(row["checkpoint"] or {})
+    state = _state(row)
+    read = state in ("following", "catching up") or (state == "stopped" and row["reason"] is None)
+    behind: int | None = (row["backlog"] if row["concerned"] else 0) if read else None
+    rests = bool(behind and position.not_before)
+    rate = position.rate if behind and not rests and state == "catching up" else None
     return Freshness(
         state=state,
-        why=_why(row, position) if state in ("comparing", "compares next") else None,
+        why=_why(row) if state in ("comparing", "compares next") else None,
         behind=behind,
         rate=rate,
         seconds_left=round(behind / rate, 1) if behind and rate else None,
-        compares_at=_time(position.get("compare_after")) if rests else None,
-        lag_ms=position.get("lag_ms"),
-        committed_at=committed,
-        applied_at=_time(position.get("applied_at")),
-        as_of=row["caught_up_at"] if state == "following" else committed,
+        compares_at=position.compare_after if rests else None,
+        lag_ms=position.lag_ms,
+        committed_at=position.committed_at,
+        applied_at=position.applied_at,
+        as_of=row["caught_up_at"] if state == "following" else position.committed_at,
         audit=audit if audit and audit["runs"] else None,
         capture=warnings,
     )
 
 
-def _state(row: DictRow, position: Mapping[str, Any]) -> State:
-    if row["generation"] is None:
+def _state(row: DictRow) -> State:
+    if row["reason"] == Gap.NOT_CAPTURED:
         return "not captured"
     if not row["works"]:
         return "stopped"
-    if not position:
+    if row["reason"] == Gap.NOT_LIVE:
         return "not live"
-    if position.get("comparing"):
+    if row["reason"] == Gap.COMPARING:
         return "comparing"
-    if row["changed"] or not _is_in_log(row, position):
+    if row["changed"] or row["reason"]:
         return "compares next"
     return "catching up" if row["concerned"] else "following"
 
 
-def _why(row: DictRow, position: Mapping[str, Any]) -> str:
-    """A reason that was stored; else changes are missing from the log, and the capture knows why."""
-    return position.get("comparing") or row["changed"] or f"changes may be missing: {row['generation_reason']}"
-
-
-def _is_in_log(row: DictRow, position: Mapping[str, Any]) -> bool:
-    """Whether everything after its position is in the log; else it will compare in full."""
-    if any(position.get(name) != row[name] for name in ("source", "slot", "generation")):
-        return False
-    return not position.get("comparing") and bool(row["log_start"] - 1 <= position["id"] <= row["last_id"])
-
-
-def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None
+def _why(row: DictRow) -> str:
+    """A reason that was stored, or what has changed; else changes may be missing from the log, for some reason."""
+    if row["changed"] and row["reason"] != Gap.COMPARING:
+        return str(row["changed"])
+    return Gap(row["reason"]).said(row["detail"])

@@ -13,18 +13,19 @@ from typing import Any, TypeAlias
 
 from vitrina.capture import log
 from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.domain.positions import Gap, LivePosition
 from vitrina.domain.run import NOTHING, Counts
 from vitrina.engine.full import FullMode
 from vitrina.engine.job import Job, Mode, Step, StepResult
+from vitrina.engine.live import pacing
 from vitrina.engine.live.audit import Audit
 from vitrina.engine.live.entrance import Entrance
 from vitrina.engine.live.feed import Feed, Slice
 from vitrina.engine.live.impact import Impact
 from vitrina.engine.live.lingering import Lingering
-from vitrina.engine.live.pacing import Pacing
 from vitrina.engine.live.presence import LOOK_SECONDS, Presence
 from vitrina.engine.live.shrinking import Shrinking
-from vitrina.engine.live.watch import IDLE_SECONDS, Dependence
+from vitrina.engine.live.watch import IDLE_SECONDS, Dependence, Watch
 from vitrina.engine.touched import Touched
 from vitrina.engine.work import Work
 from vitrina.failpoints import reach
@@ -45,12 +46,11 @@ class LiveMode(Mode):
     def __init__(self, job: Job, connections: Connections) -> None:
         self.job = job
         self.connections = connections
-        self.position: dict[str, Any] = dict((job.position or {}).get("live") or {})
-        self.position.pop("not_before", None)
+        found = job.position if isinstance(job.position, LivePosition) else LivePosition()
+        self.position = replace(found, not_before=None)
         self.compared = False
         self.audit: Audit | None = None
         self.spent = 0.0
-        self.emptied = ""
         self.started = self.began = time.monotonic()
 
     @property
@@ -82,44 +82,44 @@ class LiveMode(Mode):
         self.touched = Touched(self.work, self.impact.reading)
         if self.audit:
             self.audit.renew(self.touched)
-        if self.position:
-            self.position["columns"] = self.impact.columns
+        if self.position.is_known:
+            self.position = replace(self.position, columns=self.impact.columns)
 
     def _why_compare(self) -> str:
         """Why the mart has to be compared in full before changes can be followed; empty when it has not."""
-        if not self.position:
-            return "it is not live yet"
-        if self.position.get("comparing"):
-            return str(self.position["comparing"])
+        if not self.position.is_known:
+            return Gap.NOT_LIVE.said()
+        if self.position.comparing:
+            return self.position.comparing
         if self.work.ddl:
             return "the mart was created or extended"
-        emptied = self.presence.why_compare(self.feed.conn, self.position)
-        return emptied or self._why_otherwise() or self._why_lost(self.feed.tip())
+        self.position = self.presence.look(self.feed.conn, self.position)
+        return self.position.comparing or self._why_otherwise() or self._why_lost(self.feed.tip())
 
     def _why_otherwise(self) -> str:
         """Why the query may give other rows though none has changed; empty when it gives the same."""
         if why := self.dependence.why_compare(self.position):
             return why
-        if self.position["source"] != self.job.plan.source or set(self.position["tables"]) != set(self.impact.tables):
-            return "the query reads other tables"
-        if self.position["meaning"] != self.impact.meaning:
+        if self.position.source != self.job.plan.source or set(self.position.tables) != set(self.impact.tables):
+            return Gap.OTHER_SOURCE.said()
+        if self.position.meaning != self.impact.meaning:
             return "the query means something else now: a view or a function that it uses was replaced"
         return ""
 
     def _keep_judgement(self, conn: Connection) -> StepResult:
         """What has changed can make no row of the mart wrong; or nobody has kept what it depends on yet."""
-        news = self.dependence.keep(conn, self.position)
+        news = self._keep_dependence(conn)
         return replace(self._say("judged anew", {"why": news}, conn), quiet=not news)
+
+    def _keep_dependence(self, conn: Connection) -> str:
+        news = self.dependence.keep(conn)
+        self.position = replace(self.position, depends=self.dependence.watch.digest)
+        return news
 
     def _why_lost(self, tip: log.Tip) -> str:
         """Why changes after the position may be missing; empty when they are all in the log."""
-        if self.position["slot"] != tip.slot:
-            return "changes may be missing: the capture was installed anew"
-        if self.position["generation"] != tip.generation:
-            return f"changes may be missing: {tip.generation_reason}"
-        if not tip.holds(tip.generation, self.position["id"]):
-            return "the change log no longer reaches back to where it was"
-        return ""
+        gap = tip.gap(self.position)
+        return gap.said(tip.generation_reason) if gap else ""
 
     # ── going live ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -146,7 +146,7 @@ class LiveMode(Mode):
 
     def _begin_comparison(self, why: str, conn: Connection) -> StepResult:
         WaitRepo(conn).forget(self.job.pipeline_id)
-        self.dependence.keep(conn, self.position)
+        self._keep_dependence(conn)
         return self._say("comparing in full", {"why": why}, conn)
 
     def _compare(self) -> Iterator[Step]:
@@ -155,30 +155,30 @@ class LiveMode(Mode):
         self.compared, self.spent, watch, mode = True, 0.0, self.dependence.watch, FullMode(self.job)
         for step in mode.steps():
             yield partial(self._keep_position, step)
-        Pacing(self.position).compared(self.spent, self.feed.now(), loaded=mode.mart_is_empty)
-        self.presence.note(self.feed.conn, self.position)
+        self.position = pacing.compared(self.position, self.spent, self.feed.now(), loaded=mode.mart_is_empty)
+        self.position = self.presence.note(self.feed.conn, self.position)
         self._understand()  # anew: the mart may have been empty before, and the stage is gone
-        self.position.pop("comparing", None)
-        self.dependence.distrust(watch, self.position)
+        self.position = replace(self.position, comparing=None)
+        self._distrust(watch)
 
     def _keep_position(self, step: Step, conn: Connection) -> StepResult:
         started = time.monotonic()
         result = step(conn)
         self.spent += time.monotonic() - started
-        return replace(result, position=self._checkpoint())
+        return replace(result, position=self.position)
 
     # ── following ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _follow(self) -> Iterator[Step]:
         audit = self.audit = self._audit()
         slices, applied, busy_at = 0, 0, float("-inf") if audit.goes_on else time.monotonic()
-        while not self.position.get("comparing"):
+        while not self.position.comparing:  # else the next run compares
             if not self.dependence.watch.has_held():
                 yield from self._judge_anew()
                 continue
-            if why := self.emptied or self.presence.why_compare(self.feed.conn, self.position, LOOK_SECONDS):
-                self.position["comparing"] = why
-                break  # the next run compares
+            self.position = self.presence.look(self.feed.conn, self.position, LOOK_SECONDS)
+            if self.position.comparing:
+                break
             tip, self.began = self.feed.tip(), time.monotonic()
             found = None if self._why_lost(tip) else self._read()
             if found is None:
@@ -186,21 +186,21 @@ class LiveMode(Mode):
             if found.changes:
                 keys, why = self._keys_of(found)
                 if why and not self._may_compare():
-                    Pacing(self.position).rest(self.feed.now(), self._newest())
+                    self.position = pacing.rest(self.position, self.feed.now(), self._newest())
                     break
                 yield from self._refresh(found, why) if why else self._apply(found, keys)
                 slices, applied, busy_at = slices + 1, applied + found.changes, time.monotonic()
                 audit.is_alone = False
-            elif found.last_id > self.position["id"]:
-                self.position["id"] = found.last_id
+            elif found.last_id > self.position.id:
+                self.position = replace(self.position, id=found.last_id)
             is_end = not found.changes and found.last_id >= tip.last_id
-            for step in audit.steps(self.position["id"]):
+            for step in audit.steps(self.position.id):
                 yield partial(self._keep_position, step)
             if audit.too_many:
-                self.position["comparing"] = audit.too_many
+                self.position = replace(self.position, comparing=audit.too_many)
             elif self.lingering.is_enough() or (is_end and not audit.goes_on and not self._linger(tip, busy_at)):
                 break
-        fields = {"changes": applied, "slices": slices, "lag_ms": self.position.get("lag_ms")}
+        fields = {"changes": applied, "slices": slices, "lag_ms": self.position.lag_ms}
         yield partial(self._leave, {name: value for name, value in fields.items() if value is not None})
 
     def _audit(self) -> Audit:
@@ -210,19 +210,19 @@ class LiveMode(Mode):
         return audit
 
     def _read(self) -> Slice | None:
-        return self.feed.read(self.position["id"], self.impact.columns, SLICE, self.impact.straight)
+        return self.feed.read(self.position.id, self.impact.columns, SLICE, self.impact.straight)
 
     def _linger(self, tip: log.Tip, since: float) -> bool:
         return self.lingering.wait(tip, since, self._is_as_it_was)
 
     def _is_as_it_was(self) -> bool:
         """What it depends on, and the mart itself: somebody may have emptied it."""
-        self.emptied = self.presence.why_compare(self.feed.conn, self.position, LOOK_SECONDS)
-        return not self.emptied and self.dependence.watch.has_held(IDLE_SECONDS)
+        self.position = self.presence.look(self.feed.conn, self.position, LOOK_SECONDS)
+        return not self.position.comparing and self.dependence.watch.has_held(IDLE_SECONDS)
 
     def _may_compare(self) -> bool:
         """Comparisons are kept apart while changes come, unless somebody has asked for the run."""
-        return self.job.was_asked_for or Pacing(self.position).may_compare(self.feed.now(), self._newest())
+        return self.job.was_asked_for or pacing.may_compare(self.position, self.feed.now(), self._newest())
 
     def _newest(self) -> int:
         return self.feed.newest(self.impact.tables)
@@ -252,12 +252,16 @@ class LiveMode(Mode):
         look at the query first. If not, it goes on."""
         self._understand()
         if why := self._why_otherwise():
-            self.position["comparing"] = why
+            self.position = replace(self.position, comparing=why)
         elif self.dependence.is_news:
             yield self._keep_judgement
 
-    def _distrust(self) -> None:
-        self.dependence.distrust(self.dependence.watch, self.position)
+    def _distrust(self, watch: Watch | None = None) -> None:
+        """After rows were read, before they are committed: if the catalogue is not what the verdict was derived from,
+        or was not all the while, nobody knows which of them are right, and the next run compares."""
+        watch = watch or self.dependence.watch
+        if not watch.holds():
+            self.position = replace(self.position, comparing=watch.why_broken())
 
     def _keys_of(self, found: Slice) -> tuple[Keys, str]:
         """The keys that a slice touches, as far as they are few; or why it may touch any.
@@ -281,7 +285,7 @@ class LiveMode(Mode):
         yield partial(self._find_keys, found)
         atomic = self.job.plan.publish == "atomic"
         for start, end in [(0, self.found)] if atomic else self.job.slices(0, self.found):
-            if not self.position.get("comparing"):
+            if not self.position.comparing:
                 yield partial(self._converge_slice, found, start, end)
 
     def _converge(self, found: Slice, args: list[str | None], count: int, conn: Connection) -> StepResult:
@@ -293,7 +297,7 @@ class LiveMode(Mode):
         self._distrust()
         reach("live slice")
         fields = {"keys": count, "changes": found.changes}
-        return StepResult("applied", counts, self._checkpoint(), fields, is_batch=True, quiet=True)
+        return StepResult("applied", counts, self.position, fields, is_batch=True, quiet=True)
 
     def _find_keys(self, found: Slice, conn: Connection) -> StepResult:
         """Many keys, or only parts of keys: kept in the database, never row by row in Python."""
@@ -307,7 +311,7 @@ class LiveMode(Mode):
             self._finish(found, conn)
         self._distrust()
         fields = {"keys": self.found, "changes": found.changes}
-        return StepResult("found what is touched", position=self._checkpoint(), fields=fields)
+        return StepResult("found what is touched", position=self.position, fields=fields)
 
     def _converge_slice(self, found: Slice, start: int, end: int, conn: Connection) -> StepResult:
         counts = self.touched.converge_slice(self.keys, start, end, conn)
@@ -316,12 +320,12 @@ class LiveMode(Mode):
             self._finish(found, conn)
         self._distrust()
         reach("live slice")
-        fields = {"done": end, "of": self.found}
-        return StepResult("applied", counts, self._checkpoint(fields), fields, is_batch=True)
+        position = replace(self.position, done=end, of=self.found)
+        return StepResult("applied", counts, position, {"done": end, "of": self.found}, is_batch=True)
 
     def _guard(self, counts: Counts, conn: Connection) -> None:
         self.shrinking.guard(counts.deleted, conn)
-        self.presence.wrote(counts, conn, self.position)
+        self.position = self.presence.wrote(counts, conn, self.position)
 
     def _finish(self, found: Slice, conn: Connection) -> None:
         self._note(found, found.last_id)
@@ -331,25 +335,22 @@ class LiveMode(Mode):
 
     def _move(self, tip: log.Tip, why: str) -> None:
         """To here, once it has been compared."""
-        known = {"source": tip.source, "slot": tip.slot, "generation": tip.generation, "id": tip.last_id}
-        known |= {"tables": list(self.impact.tables), "columns": self.impact.columns}
-        self.position = known | {"meaning": self.impact.meaning, "comparing": why}
+        tables, columns, meaning = self.impact.tables, self.impact.columns, self.impact.meaning
+        there = LivePosition(tip.source, tip.slot, tip.generation, tip.last_id, tables, columns, meaning)
+        self.position = replace(there, comparing=why)
 
     def _note(self, found: Slice, last_id: int) -> None:
         """The mart has everything up to here: this late."""
         now = self.feed.now()
-        Pacing(self.position).moved(last_id - self.position["id"], time.monotonic() - self.began)
-        self.position |= {"id": last_id, "applied_at": now.isoformat()}
+        before = pacing.moved(self.position, last_id - self.position.id, time.monotonic() - self.began)
+        self.position = replace(before, id=last_id, applied_at=now)
         if found.committed_at:
-            late = max((now - found.committed_at).total_seconds(), 0.0)
-            self.position |= {"committed_at": found.committed_at.isoformat(), "lag_ms": round(late * 1000, 1)}
-
-    def _checkpoint(self, progress: dict[str, int] | None = None) -> dict[str, Any]:
-        return {"live": dict(self.position), **(progress or {})}
+            late = round(max((now - found.committed_at).total_seconds(), 0.0) * 1000, 1)
+            self.position = replace(self.position, committed_at=found.committed_at, lag_ms=late)
 
     def _leave(self, fields: dict[str, Any], conn: Connection) -> StepResult:
         self.touched.clean_up(conn)
-        if self.position.get("comparing"):  # amid a slice, perhaps
+        if self.position.comparing:  # amid a slice, perhaps
             self.work.clean_up(conn)
         if self.audit:
             self.audit.arrange(conn)
@@ -357,4 +358,4 @@ class LiveMode(Mode):
 
     def _say(self, event: str, fields: dict[str, Any], conn: Connection) -> StepResult:
         del conn
-        return StepResult(event, position=self._checkpoint() if self.position else None, fields=fields)
+        return StepResult(event, position=self.position if self.position.is_known else None, fields=fields)

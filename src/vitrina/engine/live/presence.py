@@ -5,12 +5,13 @@ nothing to ask.
 """
 
 import time
-from typing import Any
+from dataclasses import replace
 
 from psycopg import sql
 
 from vitrina.domain.errors import RetryableError
 from vitrina.domain.policy import is_outside
+from vitrina.domain.positions import LivePosition, Storage
 from vitrina.domain.run import Counts
 from vitrina.engine.job import fetch
 from vitrina.engine.work import Work
@@ -21,28 +22,28 @@ LOOK_SECONDS = 1.0  # between two looks of a follower
 LIMITS = {"statement_timeout": "5s", "lock_timeout": "1s"}  # nobody waits long for a look
 
 
-def find_mart(conn: Connection, schema: str, table: str) -> dict[str, Any]:
-    """Where a table is stored, and whether it has rows; nothing if there is none of that name."""
+def find_mart(conn: Connection, schema: str, table: str) -> Storage:
+    """Where a table is stored, and whether it has rows; nowhere if there is none of that name."""
     file = fetch_all(conn, SQL["file"], {"schema": schema, "table": table})[0]["file"]
     if file is None:
-        return {}
+        return Storage()
     text = sql.SQL("SELECT EXISTS (SELECT FROM {}) AS filled").format(sql.Identifier(schema, table))
-    return {"file": file, "filled": bool(fetch(conn, text)["filled"])}
+    return Storage(file, bool(fetch(conn, text)["filled"]))
 
 
-def look_at(conn: Connection, schema: str, table: str) -> dict[str, Any]:
+def look_at(conn: Connection, schema: str, table: str) -> Storage:
     """The same outside of a step, and not for long: somebody may keep the table locked."""
     with transaction(conn, LIMITS, read_only=True):
         return find_mart(conn, schema, table)
 
 
-def why_emptied(before: dict[str, Any] | None, now: dict[str, Any]) -> str:
+def why_emptied(before: Storage | None, now: Storage) -> str:
     """What somebody has done to it; empty if nobody has, or if nothing is known of before."""
-    if not before:
+    if before is None or not before.file:
         return ""
-    if before.get("file") != now.get("file"):
+    if before.file != now.file:
         return "the mart was truncated, rewritten or made anew by hand"
-    return "the mart was emptied by hand" if before.get("filled") and not now["filled"] else ""
+    return "the mart was emptied by hand" if before.filled and not now.filled else ""
 
 
 class Presence:
@@ -55,32 +56,28 @@ class Presence:
         self._is_left_alone = is_outside(work.job.plan.target) or work.mart.seal is not None
         self._looked = float("-inf")
 
-    def note(self, conn: Connection, position: dict[str, Any]) -> None:
+    def note(self, conn: Connection, position: LivePosition) -> LivePosition:
         """It is as it should be."""
-        position.pop("mart", None)
-        self.why_compare(conn, position)
+        return self.look(conn, replace(position, mart=None))
 
-    def why_compare(self, conn: Connection, position: dict[str, Any], seconds: float = 0.0) -> str:
-        """Why it is not what the follower left; empty if it is, or was so shortly ago."""
+    def look(self, conn: Connection, position: LivePosition, seconds: float = 0.0) -> LivePosition:
+        """As it is now, unless that was asked so shortly ago. If it is not what the follower left, it is compared."""
         if self._is_left_alone:
-            position.pop("mart", None)
-            return ""
+            return replace(position, mart=None)
         if time.monotonic() - self._looked < seconds:
-            return ""
+            return position
         try:
             now = look_at(conn, *self._name)
         except RetryableError:
-            return ""  # it is locked; another time
+            return position  # it is locked; another time
         self._looked = time.monotonic()
-        if why := why_emptied(position.get("mart"), now):
-            return why
-        position["mart"] = now
-        return ""
+        why = why_emptied(position.mart, now)
+        return replace(position, comparing=why) if why else replace(position, mart=now)
 
-    def wrote(self, counts: Counts, conn: Connection, position: dict[str, Any]) -> None:
+    def wrote(self, counts: Counts, conn: Connection, position: LivePosition) -> LivePosition:
         """The follower itself: it may have emptied the mart, or filled it, unless somebody was there before."""
-        before = position.get("mart")
-        if not before or not (counts.deleted if before["filled"] else counts.written):
-            return
-        if not why_emptied(before, (now := find_mart(conn, *self._name)) | {"filled": True}):
-            position["mart"] = now
+        before = position.mart
+        if before is None or not before.file or not (counts.deleted if before.filled else counts.written):
+            return position
+        now = find_mart(conn, *self._name)
+        return position if why_emptied(before, replace(now, filled=True)) else replace(position, mart=now)

@@ -7,9 +7,9 @@ row versions: what was changed and changed back in between shows too.
 
 import time
 from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
+from vitrina.domain.positions import LivePosition
 from vitrina.engine.live.impact import Impact
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.dependencies import DependencyRepo, Kept
@@ -81,11 +81,11 @@ class Dependence:
             if self.watch is kept or kept.holds():
                 return impact
 
-    def why_compare(self, position: dict[str, Any]) -> str:
+    def why_compare(self, position: LivePosition) -> str:
         """What is no longer as it was when the mart was compared, and changes its rows; empty when nothing is."""
         if any(difference.means_comparison for difference in self.changed):
             return in_words(self.changed)
-        cut_short = self.kept and position.get("depends", self.kept.digest) != self.kept.digest
+        cut_short = self.kept and position.depends not in (None, self.kept.digest)
         return CUT_SHORT if cut_short else ""
 
     @property
@@ -93,16 +93,9 @@ class Dependence:
         """Whether what there is now is not what is kept: it changed without harm, or nobody kept it."""
         return self.kept is None or self.kept.digest != self.watch.digest or self.kept.changed is not None
 
-    def keep(self, conn: Connection, position: dict[str, Any]) -> str:
-        """In the transaction of a checkpoint that says the same; what was news."""
+    def keep(self, conn: Connection) -> str:
+        """In the transaction of a checkpoint that says the same digest; what was news."""
         watch, news = self.watch, in_words(self.changed)
         self.kept, self.changed = Kept(watch.needs.as_json(), watch.facts, watch.digest), []
         DependencyRepo(conn).keep(self.pipeline_id, self.kept.needs, watch.facts, watch.digest)
-        position["depends"] = watch.digest
         return news
-
-    def distrust(self, watch: Watch, position: dict[str, Any]) -> None:
-        """After rows were read, before they are committed: if the catalogue is not what the verdict was derived from,
-        or was not all the while, nobody knows which of them are right, and the next run compares."""
-        if not watch.holds():
-            position["comparing"] = watch.why_broken()

@@ -30,9 +30,9 @@ WHERE f.stale <> (i.kind IS NOT NULL)
 
 -- name: note_still
 -- Marts that lack something and have moved since they were last looked at.
-UPDATE etl.etl_behind b SET at_id = (s.checkpoint #>> '{live,id}')::bigint, still_since = clock_timestamp()
-FROM etl.etl_state s
-WHERE s.pipeline_id = b.pipeline_id AND b.at_id IS DISTINCT FROM (s.checkpoint #>> '{live,id}')::bigint
+UPDATE etl.etl_behind b SET at_id = f.at_id, still_since = clock_timestamp()
+FROM etl.etl_followers f
+WHERE f.pipeline_id = b.pipeline_id AND b.at_id IS DISTINCT FROM f.at_id
 
 -- name: drop_settled
 -- Nobody waits for these any more: it is stopped, or follows nothing.
@@ -43,15 +43,13 @@ WHERE p.id = i.pipeline_id AND (i.kind = 'stuck' AND (NOT p.enabled OR p.status 
 -- name: judge_stuck
 -- A live mart that nobody works at, though it lacks something: for longer than a pause between two comparisons takes.
 -- One that follows on a schedule waits for that.
-SELECT etl.open_incident(p, 'stuck', jsonb_build_object(
-           'behind', c.last_id - (s.checkpoint #>> '{live,id}')::bigint, 'since', b.still_since))
+SELECT etl.open_incident(p, 'stuck', jsonb_build_object('behind', f.backlog, 'since', b.still_since))
 FROM etl.etl_behind b
 JOIN etl.etl_pipelines p ON p.id = b.pipeline_id
-JOIN etl.etl_state s ON s.pipeline_id = b.pipeline_id
-JOIN etl.etl_captures c ON c.source = p.source AND c.installed_at IS NOT NULL
-WHERE p.mode = 'live' AND p.enabled AND p.status = 'IDLE' AND p.schedule_interval IS NULL
+JOIN etl.etl_followers f ON f.pipeline_id = b.pipeline_id AND f.captured
+WHERE p.enabled AND p.status = 'IDLE' AND p.schedule_interval IS NULL
   AND b.still_since < clock_timestamp() - make_interval(
-      secs => %(grace)s + %(comparisons)s * coalesce((s.checkpoint #>> '{live,compare_seconds}')::float8, 0))
+      secs => %(grace)s + %(comparisons)s * coalesce(f.compare_seconds, 0))
   AND NOT EXISTS (SELECT FROM etl.etl_incidents i WHERE i.pipeline_id = p.id AND i.kind = 'stuck')
 
 -- name: judge_moving

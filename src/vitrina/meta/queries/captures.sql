@@ -69,9 +69,7 @@ RETURNING source, pg_notify('vitrina_changes', source)
 
 -- name: needs
 -- Of each live pipeline of the source, the columns that its impact depends on; NULL: it has not said yet.
-SELECT s.checkpoint -> 'live' -> 'columns' AS columns
-FROM etl.etl_pipelines p JOIN etl.etl_state s ON s.pipeline_id = p.id
-WHERE p.source = %(source)s AND p.mode = 'live'
+SELECT f.columns FROM etl.etl_followers f WHERE f.source = %(source)s
 
 -- name: keep_images
 -- What is kept of changed rows from here on. Zero rows: the lease is lost.
@@ -160,25 +158,14 @@ UPDATE etl.etl_captures c SET log_start = %(log_start)s FROM gone WHERE c.source
 RETURNING c.source
 
 -- name: passed
--- Up to where all live, enabled pipelines of the source have read; those of another generation read everything anew.
-SELECT min((s.checkpoint -> 'live' ->> 'id')::bigint) AS id
-FROM etl.etl_captures c
-JOIN etl.etl_pipelines p ON p.source = c.source AND p.mode = 'live' AND p.enabled
-JOIN etl.etl_state s ON s.pipeline_id = p.id
-WHERE c.source = %(source)s AND s.checkpoint -> 'live' ->> 'source' = c.source
-  AND (s.checkpoint -> 'live' ->> 'generation')::integer = c.generation
+-- Up to where all live, enabled pipelines of the source have read; one that the log does not lead on from compares.
+SELECT min(f.at_id) AS id FROM etl.etl_followers f
+WHERE f.source = %(source)s AND f.enabled AND f.backlog IS NOT NULL
 
 -- name: followers
 -- Every live pipeline of the source, and how far it is behind.
-SELECT p.name, p.enabled, p.status, (s.checkpoint -> 'live' ->> 'id')::bigint AS id,
-       CASE WHEN (s.checkpoint -> 'live' ->> 'generation')::integer = c.generation
-             AND (s.checkpoint -> 'live' ->> 'id')::bigint >= c.log_start - 1
-            THEN c.last_id - (s.checkpoint -> 'live' ->> 'id')::bigint END AS backlog
-FROM etl.etl_captures c
-JOIN etl.etl_pipelines p ON p.source = c.source AND p.mode = 'live'
-JOIN etl.etl_state s ON s.pipeline_id = p.id
-WHERE c.source = %(source)s
-ORDER BY p.name
+SELECT f.name, f.enabled, f.status, f.at_id AS id, f.backlog
+FROM etl.etl_followers f WHERE f.source = %(source)s ORDER BY f.name
 
 -- name: tip
 SELECT source, kind, slot, generation, generation_reason, last_id, log_start, committed_at, caught_up_at, last_error,

@@ -26,10 +26,10 @@ RETURNING source
 -- What the live marts of a source depend on; needs NULL: an older program left it. Those that are stopped are compared
 -- with it when they go on.
 SELECT p.id, p.name, p.effective_target AS target, d.needs, d.digest, d.changed,
-       CASE WHEN p.status = 'IDLE' THEN s.checkpoint #> '{live,mart}' END AS mart   -- as it was left
-FROM etl.etl_pipelines p JOIN etl.etl_state s ON s.pipeline_id = p.id AND s.checkpoint -> 'live' IS NOT NULL
+       CASE WHEN p.status = 'IDLE' THEN f.checkpoint END AS checkpoint   -- as it was left
+FROM etl.etl_followers f JOIN etl.etl_pipelines p ON p.id = f.pipeline_id
 LEFT JOIN etl.etl_dependencies d ON d.pipeline_id = p.id
-WHERE p.source = %(source)s AND p.mode = 'live' AND p.enabled AND p.status NOT IN ('PAUSED', 'FAILED')
+WHERE f.source = %(source)s AND f.at_id IS NOT NULL AND p.enabled AND p.status NOT IN ('PAUSED', 'FAILED')
 
 -- name: suspect
 -- Something is otherwise, or no longer; zero rows: another digest has been kept meanwhile.

@@ -1,15 +1,11 @@
 -- name: pipelines
 -- How every pipeline stands, for metrics: two descents of an index each.
 SELECT p.name AS pipeline, coalesce(p.effective_target, '') AS target, p.status, p.enabled, p.mode,
-       s.last_processed_value, (s.checkpoint #>> '{live,lag_ms}')::float8 AS lag_ms,
+       s.last_processed_value, f.lag_ms,
        extract(epoch FROM f.succeeded_at)::float8 AS succeeded_at,
        greatest(extract(epoch FROM clock_timestamp() - f.fresh_at)::float8, 0) AS age,
        extract(epoch FROM f.allowed)::float8 AS allowed, f.stale, clock_timestamp() AS now,
-       CASE WHEN p.mode <> 'live' THEN NULL
-            WHEN NOT f.behind THEN 0
-            WHEN (s.checkpoint #>> '{live,generation}')::integer = c.generation
-             AND (s.checkpoint #>> '{live,id}')::bigint >= c.log_start - 1
-            THEN c.last_id - (s.checkpoint #>> '{live,id}')::bigint END AS backlog,
+       f.backlog,
        CASE WHEN p.mode = 'live' THEN EXISTS (SELECT FROM etl.etl_incidents i
                                               WHERE i.pipeline_id = p.id AND i.kind = 'stuck') END AS stuck,
        CASE WHEN a.whole_since IS NOT NULL THEN 1
@@ -19,7 +15,6 @@ SELECT p.name AS pipeline, coalesce(p.effective_target, '') AS target, p.status,
 FROM etl.etl_pipelines p
 JOIN etl.etl_state s ON s.pipeline_id = p.id
 JOIN etl.etl_freshness f ON f.pipeline_id = p.id
-LEFT JOIN etl.etl_captures c ON p.mode = 'live' AND c.source = p.source
 LEFT JOIN etl.etl_mart_audits a ON a.pipeline_id = p.id
 ORDER BY p.name
 

@@ -63,19 +63,16 @@ UPDATE etl.etl_pipelines p SET due_at = %(due_at)s FROM free WHERE p.id = free.i
 -- missing (also because the log no longer reaches back to them), a relation of theirs has changed, the log cannot be
 -- trimmed because of them, or it is time to audit them. One that somebody keeps locked is woken later: the others do not
 -- wait for it.
-WITH woken AS (
-SELECT p.id
-FROM etl.etl_pipelines p, etl.etl_captures c, etl.etl_state s
-WHERE p.mode = 'live' AND p.enabled AND p.status = 'IDLE' AND p.due_at IS NULL AND p.schedule_interval IS NULL
-  AND c.source = p.source AND c.installed_at IS NOT NULL AND s.pipeline_id = p.id
-  AND coalesce((s.checkpoint #>> '{live,not_before}')::timestamptz <= clock_timestamp(), true)
-  AND (s.checkpoint -> 'live' IS NULL OR s.checkpoint #> '{live,comparing}' IS NOT NULL
-       OR s.checkpoint #>> '{live,slot}' <> c.slot OR (s.checkpoint #>> '{live,generation}')::integer <> c.generation
-       OR c.last_id - (s.checkpoint #>> '{live,id}')::bigint > %(far)s
-       OR (s.checkpoint #>> '{live,id}')::bigint NOT BETWEEN c.log_start - 1 AND c.last_id
-       OR EXISTS (SELECT FROM etl.etl_mart_audits a WHERE a.pipeline_id = p.id AND a.next_at <= clock_timestamp())
-       OR EXISTS (SELECT FROM jsonb_array_elements_text(s.checkpoint #> '{live,tables}') AS t (relation)
-                  WHERE (c.recent ->> t.relation)::bigint > (s.checkpoint #>> '{live,id}')::bigint))
-FOR UPDATE OF p SKIP LOCKED
+WITH found AS (
+    SELECT f.pipeline_id FROM etl.etl_followers f
+    WHERE f.enabled AND f.status = 'IDLE' AND f.due_at IS NULL AND f.schedule_interval IS NULL
+      AND f.captured AND coalesce(f.not_before <= clock_timestamp(), true)
+      AND (f.reason IS NOT NULL OR f.concerned OR f.backlog > %(far)s
+           OR EXISTS (SELECT FROM etl.etl_mart_audits a
+                      WHERE a.pipeline_id = f.pipeline_id AND a.next_at <= clock_timestamp()))
+), woken AS (
+    SELECT p.id FROM etl.etl_pipelines p JOIN found ON found.pipeline_id = p.id
+    WHERE p.mode = 'live' AND p.enabled AND p.status = 'IDLE' AND p.due_at IS NULL AND p.schedule_interval IS NULL
+    FOR UPDATE OF p SKIP LOCKED
 )
 UPDATE etl.etl_pipelines p SET due_at = clock_timestamp() FROM woken WHERE p.id = woken.id

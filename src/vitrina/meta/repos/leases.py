@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 from vitrina.domain.errors import LeaseLost
 from vitrina.domain.lifecycle import TRANSITIONS, RunStatus, Status
+from vitrina.domain.positions import Stored
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, stall_limit, translated
 from vitrina.meta.repos.marks import PIPELINE, Mark
@@ -41,7 +42,7 @@ class Claim:
     options: RunOptions
     epoch: int
     seq: int
-    checkpoint: dict[str, Any] | None
+    checkpoint: Stored | None
     config_hash: str | None
     columns: dict[str, Any] | None
     config: dict[str, Any]

@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from vitrina.domain.errors import LeaseLost
 from vitrina.domain.lifecycle import Status
+from vitrina.domain.positions import IncrementalPosition, Position
 from vitrina.meta.db import Connection, fetch_one, queries
 
 SQL = queries("state")
@@ -19,19 +20,9 @@ SQL = queries("state")
 class Checkpoint:
     """What a committed batch leaves behind for the next, in this run or another."""
 
-    position: dict[str, Any] | None
+    position: Position | None
     columns: dict[str, Any]
     config_hash: str | None
-
-    @property
-    def value(self) -> str | None:
-        """The cursor's value, for people."""
-        return (self.position or {}).get("value")
-
-    @property
-    def id(self) -> str | None:
-        """The cursor's tie-breaker, for people."""
-        return (self.position or {}).get("id")
 
 
 @dataclass(frozen=True)
@@ -50,13 +41,15 @@ class StateRepo:
 
     def fence(self, pipeline_id: UUID, epoch: int, seq: int, checkpoint: Checkpoint) -> Fenced:
         """Move the checkpoint if the lease is still ours; the last statement before COMMIT."""
+        position = checkpoint.position
+        cursor = position if isinstance(position, IncrementalPosition) else IncrementalPosition()
         params = {
             "pipeline_id": pipeline_id,
             "epoch": epoch,
             "seq": seq,
-            "checkpoint": Jsonb(checkpoint.position) if checkpoint.position is not None else None,
-            "value": checkpoint.value,
-            "id": checkpoint.id,
+            "checkpoint": Jsonb(position.dump()) if position is not None else None,
+            "value": cursor.value,  # these two for people
+            "id": cursor.id,
             "columns": Jsonb(checkpoint.columns),
             "config_hash": checkpoint.config_hash,
         }

@@ -11,9 +11,9 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 from vitrina.domain.errors import FatalError
+from vitrina.domain.positions import Position
 from vitrina.domain.run import NOTHING, Counts
 from vitrina.engine.job import Job, Mode, Step, StepResult, execute
 from vitrina.engine.stage import KeySegment
@@ -38,7 +38,7 @@ class Parcel:
 
     version: int
     counts: Counts
-    position: dict[str, Any] | None
+    position: Position | None
     share: float  # of its work that the mode has done by then
     made_at: float = field(default_factory=time.monotonic)
     took: float = 0.0  # seconds until it had arrived
@@ -48,12 +48,9 @@ class Parcel:
         self.took = time.monotonic() - self.made_at
 
     @property
-    def reached(self) -> dict[str, Any] | None:
+    def reached(self) -> Position | None:
         """The position; what a live mart says of its lag includes the way to the index."""
-        live = (self.position or {}).get("live")
-        if self.position is None or not live or "lag_ms" not in live:
-            return self.position
-        return self.position | {"live": live | {"lag_ms": round(live["lag_ms"] + self.took * 1000, 1)}}
+        return self.position.later(self.took) if self.position else None
 
 
 class Delivery(Mode):
@@ -158,8 +155,7 @@ class Delivery(Mode):
         self.writer.version = IndexRepo(conn, self.job.pipeline_id).advance(self._number, self.confirmed)
         result = step(conn)
         sent = Counts(written=result.counts.written, deleted=result.counts.deleted)
-        position = dict(result.position) if result.position else None  # as it is now: a mode goes on with its own
-        self.parcel = Parcel(self.writer.version, sent, position, result.share)
+        self.parcel = Parcel(self.writer.version, sent, result.position, result.share)
         counts = replace(result.counts, written=arrived.written, deleted=arrived.deleted)
         return replace(result, counts=counts, position=self.position)
 
