@@ -24,6 +24,7 @@ from vitrina.runner.control import Interrupted, RunControl
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.limits import name_limit
+from vitrina.runner.service import Session
 from vitrina.sinks.documents.mirror import Mirrored
 from vitrina.sources.connections import Connections
 
@@ -49,7 +50,7 @@ class RequestDesk:
 
     def __post_init__(self) -> None:
         self.settings = self.connections.settings
-        self._conn: Connection | None = None
+        self.session = Session(lambda: self.connections.open_warehouse("requests"))
 
     def work_off(self) -> int:
         """Answer what is asked, oldest first, until nothing is; how many."""
@@ -68,13 +69,10 @@ class RequestDesk:
 
     def close(self) -> None:
         """End the session."""
-        if self._conn:
-            self._conn.close()
+        self.session.close()
 
     def _requests(self) -> RequestRepo:
-        if self._conn is None or self._conn.closed or self._conn.broken:
-            self._conn = self.connections.open_warehouse("requests")
-        return RequestRepo(self._conn)
+        return RequestRepo(self.session.get())
 
     def _see_through(self, claim: RequestClaim) -> None:
         control = RunControl(self.stopping)
