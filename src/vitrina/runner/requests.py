@@ -32,10 +32,7 @@ log = structlog.get_logger()
 Answer = Callable[[Inquiry, dict[str, Any]], dict[str, Any]]
 ANSWERS: dict[str, Answer] = {RequestKind.RECONCILE: reconcile, RequestKind.PREVIEW: preview}
 # One thread each: what a person waits for never queues behind a comparison of millions of rows.
-LANES: tuple[tuple[RequestKind, ...], ...] = (
-    (RequestKind.PREVIEW, RequestKind.SINK_HEALTH),
-    (RequestKind.RECONCILE,),
-)
+LANES: tuple[tuple[RequestKind, ...], ...] = ((RequestKind.PREVIEW,), (RequestKind.RECONCILE,))
 
 
 @dataclass
@@ -100,8 +97,6 @@ class RequestDesk:
             self.heartbeat.forget_request(claim.token)
 
     def _answer(self, claim: RequestClaim, control: RunControl) -> dict[str, Any]:
-        if claim.kind not in ANSWERS:
-            raise ConfigError(f"this runner cannot answer {claim.kind!r}")
         pipeline = _pipeline(claim)
         plan = check_plan(pipeline, self.settings, reads_only=claim.kind == RequestKind.PREVIEW)
         self.connections.neighbours.require(plan.source)
