@@ -70,6 +70,7 @@ class Captured:
     role: str | None = "vitrina_capture"
     base: int = 0
     generation: int = 1
+    tap: str | None = None  # a package's, that reads it
     desks: list[Service] = field(default_factory=list)
 
     @property
@@ -86,7 +87,7 @@ class Captured:
 
     def install(self, *tables: str) -> Capture:
         """For the role that captures."""
-        return install(self.lab.db, self.conn, self.source, self.kind, tables or TABLES, self.role)
+        return install(self.lab.db, self.conn, self.source, self.kind, tables or TABLES, self.role, self.tap)
 
     def follow(self) -> None:
         """A live pipeline that has read nothing yet, so that the log is kept from its start."""

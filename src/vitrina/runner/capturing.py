@@ -8,7 +8,7 @@ from threading import Event, Thread
 import structlog
 
 from vitrina.capture.engine import Engine, Pace
-from vitrina.capture.taps import resolve_tap
+from vitrina.capture.taps import find_kind
 from vitrina.domain.errors import LeaseLost, VitrinaError
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture, CaptureRepo
@@ -80,7 +80,7 @@ class CaptureDesk:
 
     def _run(self, conn: Connection, held: Capture) -> None:
         settings = self.connections.settings
-        tap = resolve_tap(held.kind, self.connections.resolve_capture(held.source))
+        tap = find_kind(held.tap or held.kind)(self.connections.resolve_capture(held.source))
         engine = Engine(conn, held, tap, settings.lease_seconds, settings.change_log_max_rows, self.pace)
         try:
             engine.run(self.stopping)
