@@ -32,7 +32,7 @@ WRONG_DOORS = {
 def rows() -> dict[str, str]:
     """Of the map: by package, what it may import."""
     table = (ROOT / "ARCHITECTURE.md").read_text().split("## Code map\n")[1].split("\n## ")[0]
-    found = {}
+    found: dict[str, str] = {}
     for line in re.findall(r"^\| (`.+) \|$", table, flags=re.MULTILINE):
         names, _, may = line.split(" | ")
         found |= {name.removesuffix("/").removesuffix(".py"): may for name in re.findall(r"`([^`]+)`", names)}
