@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 from psycopg import sql
@@ -24,6 +24,7 @@ from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.runner.capturing import CaptureDesk
 from vitrina.runner.identity import Identity
+from vitrina.runner.service import Service
 
 SCHEMA = """
 CREATE TABLE content.items (
@@ -69,7 +70,8 @@ class Captured:
     role: str | None = "vitrina_capture"
     base: int = 0
     generation: int = 1
-    desks: list[tuple[Event, Thread]] = field(default_factory=list)
+    tap: str | None = None  # a package's, that reads it
+    desks: list[Service] = field(default_factory=list)
 
     @property
     def conn(self) -> Connection:
@@ -85,7 +87,7 @@ class Captured:
 
     def install(self, *tables: str) -> Capture:
         """For the role that captures."""
-        return install(self.lab.db, self.conn, self.source, self.kind, tables or TABLES, self.role)
+        return install(self.lab.db, self.conn, self.source, self.kind, tables or TABLES, self.role, self.tap)
 
     def follow(self) -> None:
         """A live pipeline that has read nothing yet, so that the log is kept from its start."""
@@ -104,17 +106,17 @@ class Captured:
         """Capture in the background, as a runner of its own."""
         stopping = Event()
         desk = CaptureDesk(self.lab.connections, Identity(name=f"desk {len(self.desks)}"), stopping, pace)
-        thread = Thread(target=desk.main_loop)
-        thread.start()
-        self.desks.append((stopping, thread))
+        service = desk.service()
+        service.start()
+        self.desks.append(service)
         return stopping
 
     def stop(self) -> None:
         """All of it."""
-        for stopping, _ in self.desks:
-            stopping.set()
-        for _, thread in self.desks:
-            thread.join()
+        for service in self.desks:
+            service.stopping.set()
+        for service in self.desks:
+            service.join()
         self.desks.clear()
 
     def run(self, *statements: str) -> None:

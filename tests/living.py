@@ -111,10 +111,15 @@ def images(conn: Connection, select: str) -> "Counter[str]":
 
 @contextmanager
 def living(
-    lab: Lab, kind: str, tables: Sequence[str] = TABLES, origin: Connection | None = None, pace: Pace = EAGER
+    lab: Lab,
+    kind: str,
+    tables: Sequence[str] = TABLES,
+    origin: Connection | None = None,
+    pace: Pace = EAGER,
+    tap: str | None = None,
 ) -> Iterator[Living]:
     """Capture these tables; all of them tell their old rows whole. `origin`: the source, if it is another database."""
-    captured = Captured(lab, kind, "other" if origin else "warehouse", origin)
+    captured = Captured(lab, kind, "other" if origin else "warehouse", origin, tap=tap)
     captured.run(f"CREATE TABLE {MARKS} (mark text PRIMARY KEY)", *(whole_images(captured.conn, tables)))
     captured.install(*tables, MARKS)
     captured.start(pace)

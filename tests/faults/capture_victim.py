@@ -17,7 +17,7 @@ def main() -> None:
     """Die where told to."""
     conninfo, points = sys.argv[1:]
     failpoints.arm(points)
-    CaptureDesk(make_connections(conninfo, lease_seconds=SHORT_LEASE), Identity(), Event(), EAGER).main_loop()
+    CaptureDesk(make_connections(conninfo, lease_seconds=SHORT_LEASE), Identity(), Event(), EAGER).service().run()
 
 
 if __name__ == "__main__":

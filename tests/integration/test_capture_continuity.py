@@ -13,6 +13,7 @@ from tests.capturing import Captured, capturing, capturing_from, own_server
 from tests.support import wait_for
 from vitrina.capture import log
 from vitrina.capture.engine import Pace
+from vitrina.capture.installation import uncovered
 from vitrina.capture.stream import Stream
 from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import connect
@@ -358,6 +359,6 @@ def test_a_table_that_is_dropped_does_not_stop_the_others(kind: str) -> None:
         wait_for(lambda: [c for c in captured.changes("content.items") if c["op"] == "R"])
         captured.run("INSERT INTO content.keyed VALUES (1, 'x')")
         assert captured.catch_up()[-1]["relation"] == "content.keyed"
-        assert log.uncovered(captured.conn, captured.capture, ["content.items", "content.keyed"]) == {
+        assert uncovered(captured.conn, captured.capture, ["content.items", "content.keyed"]) == {
             "content.items": "it does not exist"
         }

@@ -33,7 +33,7 @@ def store() -> Iterator[Lab]:
     """A capture without a source: only its log is looked at."""
     with Lab.open("vitrina_template") as lab:
         repo = CaptureRepo(lab.db)
-        repo.prepare("warehouse", "wal", f"vitrina_{uuid4().hex[:8]}")
+        repo.prepare("warehouse", "wal", None, f"vitrina_{uuid4().hex[:8]}")
         repo.installed("warehouse", TABLES, {}, Origin("0/10", "1", 1))
         yield lab
 

@@ -65,13 +65,13 @@ def claimed(lab: Lab, seconds: float = 60, **options: bool) -> tuple[LeaseRepo, 
 def dispatcher(lab: Lab) -> Iterator[PipelineDispatcher]:
     identity = Identity()
     heartbeat = Heartbeat(lab.connections, identity, lab.connections.settings.lease_seconds, 1)
-    heartbeat.start()
+    heartbeat.service.start()
     dispatcher = PipelineDispatcher(lab.connections, identity, heartbeat, Event())
     try:
         yield dispatcher
     finally:
         dispatcher.close()
-        heartbeat.end()
+        heartbeat.service.stop()
 
 
 def runs(lab: Lab) -> list[Any]:
@@ -361,11 +361,11 @@ def race(*calls: Any) -> list[int]:
 def beating(lab: Lab, seconds: float) -> Iterator[tuple[Heartbeat, LeaseRepo]]:
     identity = Identity()
     heartbeat = Heartbeat(lab.connections, identity, seconds, 1)
-    heartbeat.start()
+    heartbeat.service.start()
     try:
         yield heartbeat, LeaseRepo(lab.db, identity.id, identity.name, seconds)
     finally:
-        heartbeat.end()
+        heartbeat.service.stop()
 
 
 def expiry(lab: Lab, claim: Claim) -> Any:

@@ -4,11 +4,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import structlog
 
+from tests.acceptance.client import vitrina
 from tests.living import living
 from tests.sinks import SqliteSink, assert_equal, failed, went
 from tests.support import Lab
+from vitrina.capture.taps import find_kind
+from vitrina.capture.wal import WalTap
 from vitrina.control.services.validation import Validation
+from vitrina.domain.errors import ConfigError
 from vitrina.sinks.plugin.store import resolve_store
 
 FILMS = "SELECT f.id AS film_id, f.title, f.rating FROM content.film_work f"
@@ -72,9 +77,9 @@ def test_a_validation_says_what_it_would_make(sqlite: SqliteSink) -> None:
 def test_a_live_mart_in_a_plugged_store_is_fed_by_a_plugged_tap(
     sqlite: SqliteSink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _install_tap(tmp_path)
+    _install_tap(tmp_path, "counting")
     monkeypatch.syspath_prepend(tmp_path)
-    with living(sqlite.lab, "trigger") as live:
+    with living(sqlite.lab, "trigger", tap="counting") as live:
         mart = live.add(LIVE, ["id"], target_table=sqlite.target)
         live.follow(mart)
         sqlite.lab.sql("UPDATE content.genre SET name = name || '!'; DELETE FROM content.genre_film_work")
@@ -83,9 +88,67 @@ def test_a_live_mart_in_a_plugged_store_is_fed_by_a_plugged_tap(
     assert sys.modules["counting_tap"].Counting.polls > 0
 
 
-def _install_tap(folder: Path) -> None:
+def test_a_tap_is_chosen_by_its_own_name_which_the_capture_keeps(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _install_tap(tmp_path, "counting")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("VITRINA_DATABASE_URL", lab.conninfo)
+    tables = ("--tables", "content.genre", "--yes")
+    assert "captured by counting: content.genre" in vitrina("capture", "install", "--kind", "counting", *tables).out
+    assert lab.sql("SELECT kind, tap FROM etl.etl_captures") == [("trigger", "counting")]
+    again = vitrina("capture", "install", "--tables", "content.film_work", "--yes", "-o", "json").json
+    assert (again["kind"], again["tap"]) == ("trigger", "counting")
+    assert "captured by counting already" in vitrina("capture", "install", "--kind", "trigger", *tables, expect=1).err
+    assert vitrina("capture", "status", "-o", "json").json[0]["tap"] == "counting"
+
+
+def test_a_package_cannot_take_the_place_of_a_built_in_tap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _install_tap(tmp_path, "wal")
+    monkeypatch.syspath_prepend(tmp_path)
+    with structlog.testing.capture_logs() as said:
+        assert find_kind("wal") is WalTap
+    assert said == [
+        {
+            "event": "a tap has the name of a built-in kind and is not used",
+            "kind": "wal",
+            "packages": "counting-wal",
+            "log_level": "warning",
+        }
+    ]
+
+
+def test_two_packages_with_a_tap_of_the_same_name_are_told_apart_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _install_tap(tmp_path, "counting")
+    _install_tap(tmp_path, "counting", package="counting-again")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="several packages bring a tap 'counting': counting-again, counting-counting"):
+        find_kind("counting")
+
+
+def test_a_kind_that_nobody_brings_is_said_with_those_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _install_tap(tmp_path, "counting")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="there is no kind of capture 'proxy'") as refused:
+        find_kind("proxy")
+    assert "counting, trigger, wal" in str(refused.value.remedy)
+
+
+def test_a_tap_says_how_its_source_is_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _install_tap(tmp_path, "counting", what="pathlib:Path")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="does not say how a source is set up"):
+        find_kind("counting")
+
+
+def _install_tap(folder: Path, name: str, package: str = "", what: str = "counting_tap:Counting") -> None:
+    package = package or f"counting-{name}"
     (folder / "counting_tap.py").write_text(TAP)
-    info = folder / "counting_tap-1.0.dist-info"
+    info = folder / f"{package.replace('-', '_')}-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: counting-tap\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[vitrina.captures]\ntrigger = counting_tap:Counting\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[vitrina.captures]\n{name} = {what}\n")

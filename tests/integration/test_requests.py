@@ -201,8 +201,8 @@ def test_a_source_that_cannot_be_reached_fails_the_request_in_the_end(lab: Lab) 
     assert "cannot connect to Postgres" in lab.get_request(request_id)["error"]
 
 
-def test_a_kind_that_nobody_can_answer_is_said(lab: Lab, films: Pipeline) -> None:
-    assert lab.answer("sink_health", films)["error"] == "this runner cannot answer 'sink_health'"
+def test_every_kind_has_an_answer_and_a_lane() -> None:
+    assert sorted(ANSWERS) == sorted(RequestKind) == sorted(kind for lane in LANES for kind in lane)
 
 
 def test_an_unexpected_error_fails_the_request_alone(

@@ -28,6 +28,7 @@ class Plan:
     """What will be run at the source, one transaction each, and what to know before."""
 
     kind: str
+    tap: str | None
     slot: str
     tables: tuple[str, ...]
     statements: tuple[Statement, ...]
@@ -41,12 +42,19 @@ class Plan:
 
 
 def plan_install(
-    meta: Connection, conn: Connection, source: str, kind: str, tables: Sequence[str], role: str | None = None
+    meta: Connection,
+    conn: Connection,
+    source: str,
+    kind: str,
+    tables: Sequence[str],
+    role: str | None = None,
+    tap: str | None = None,
 ) -> Plan:
     """What an installation would do; a ConfigError if it must not be done. `role`: who captures, if it is another."""
     capture = CaptureRepo(meta).find(source)
-    if capture and capture.installed_at and capture.kind != kind:
-        raise ConfigError(f"source {source!r} is captured by {capture.kind} already", "vitrina capture remove it first")
+    if capture and capture.installed_at and (capture.kind, capture.tap) != (kind, tap):
+        by = capture.tap or capture.kind
+        raise ConfigError(f"source {source!r} is captured by {by} already", "vitrina capture remove it first")
     known = existing(conn, capture.tables) if capture else []
     wanted = tuple(dict.fromkeys([*known, *tables]))
     if not wanted:
@@ -59,21 +67,27 @@ def plan_install(
     statements = _statements(conn, kind, slot, wanted, role)
     if new_slot:
         statements.append(sql.SQL(SLOT).format(sql.Literal(slot)))
-    return Plan(kind, slot, wanted, tuple(statements), tuple(warnings), new_slot, broken)
+    return Plan(kind, tap, slot, wanted, tuple(statements), tuple(warnings), new_slot, broken)
 
 
 def install(
-    meta: Connection, conn: Connection, source: str, kind: str, tables: Sequence[str], role: str | None = None
+    meta: Connection,
+    conn: Connection,
+    source: str,
+    kind: str,
+    tables: Sequence[str],
+    role: str | None = None,
+    tap: str | None = None,
 ) -> Capture:
     """Capture these tables of a source too; `conn` is the source, as the tables' owner."""
-    plan = plan_install(meta, conn, source, kind, tables, role)
+    plan = plan_install(meta, conn, source, kind, tables, role, tap)
     return carry_out(meta, conn, source, plan)
 
 
 def carry_out(meta: Connection, conn: Connection, source: str, plan: Plan) -> Capture:
     """Exactly what the plan says; killed in between, the next install goes on."""
     repo = CaptureRepo(meta)
-    capture = repo.prepare(source, plan.kind, plan.slot)
+    capture = repo.prepare(source, plan.kind, plan.tap, plan.slot)
     for statement in plan.statements[: -1 if plan.new_slot else None]:
         _run(conn, statement)
     origin = _origin(conn, plan)

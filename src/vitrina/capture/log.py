@@ -23,17 +23,14 @@ from datetime import datetime
 
 from psycopg import errors, sql
 
-from vitrina.capture import installation
 from vitrina.capture.appending import SCHEMA
 from vitrina.capture.changes import REWRITTEN, TRUNCATED, Columns
 from vitrina.capture.images import suffices
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.positions import Gap, LivePosition
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
-from vitrina.meta.repos.captures import Capture
 
 SQL = queries("captures")
-CHANNEL = "vitrina_changes"
 WINDOW = 100_000
 COMMA = sql.SQL(", ")
 MOST_COLUMNS = 40  # that an image is cut down to: a function takes 100 arguments
@@ -156,16 +153,6 @@ def wait(listener: Connection, conn: Connection, position: Tip, seconds: float) 
                 return now
             for _ in listener.notifies(timeout=min(left, 1.0), stop_after=1):
                 pass
-
-
-def uncovered(conn_source: Connection, capture: Capture, tables: Sequence[str]) -> dict[str, str]:
-    """Of these tables, those whose changes are not captured right now, each with the reason."""
-    return installation.uncovered(conn_source, capture, tables)
-
-
-def covers(conn_source: Connection, capture: Capture, tables: Sequence[str]) -> bool:
-    """Whether the changes of all these tables are captured right now."""
-    return not uncovered(conn_source, capture, tables)
 
 
 def _cut(

@@ -21,6 +21,7 @@ def report(meta: Connection, capture: Capture) -> dict[str, Any]:
     return {
         "source": capture.source,
         "kind": capture.kind,
+        "tap": capture.tap,
         "tables": list(capture.tables),
         "slot": capture.slot if capture.kind == "wal" else None,
         "runner": capture.runner if held else None,

@@ -23,6 +23,8 @@ HALF_BYTES = 32_000_000
 class TriggerTap:
     """See `Tap`."""
 
+    setup = "trigger"
+
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
         self._conn: Connection | None = None

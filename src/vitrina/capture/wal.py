@@ -65,6 +65,8 @@ class Buffer:
 class WalTap:
     """See `Tap`."""
 
+    setup = "wal"
+
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
         self._conn: Connection | None = None

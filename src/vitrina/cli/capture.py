@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from vitrina import bootstrap
 from vitrina.capture import installation
 from vitrina.capture.status import live_tables, report
 from vitrina.capture.stream import Stream
+from vitrina.capture.taps import TAPS, find_kind
 from vitrina.cli.output import Format, Output, Yes, ask, note, say, say_beside, say_fields, say_json, say_table, span
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import WAREHOUSE
@@ -24,13 +24,6 @@ capture = typer.Typer(help="Change capture, for live pipelines: installed, watch
 
 Source = Annotated[str, typer.Option(help="The warehouse, or a source that the settings name.")]
 Tables = Annotated[str | None, typer.Option(help="schema.table,schema.table; default: those of the live pipelines.")]
-
-
-class Kind(StrEnum):
-    """How changes are captured."""
-
-    wal = "wal"
-    trigger = "trigger"
 
 
 @dataclass(frozen=True)
@@ -54,17 +47,21 @@ class Ends:
 def install(
     source: Source = WAREHOUSE,
     tables: Tables = None,
-    kind: Annotated[Kind | None, typer.Option(help="wal: read the WAL; trigger: where that is impossible.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="wal: read the WAL; trigger: where that is impossible; or what a package brings."),
+    ] = None,
     yes: Yes = False,
     output: Output = Format.text,
 ) -> None:
     """Capture the changes of tables: check the source, show every statement, run them; again to add tables."""
     with _ends(source) as ends:
         found = CaptureRepo(ends.meta).find(source)
-        chosen = kind or Kind(found.kind if found else "wal")
+        chosen = kind or (found.tap or found.kind if found else "wal")
+        setup, tap = find_kind(chosen).setup, None if chosen in TAPS else chosen
         wanted = _split(tables) if tables else live_tables(ends.meta, source)
-        plan = installation.plan_install(ends.meta, ends.source, source, chosen, wanted, ends.role)
-        if chosen is Kind.wal:
+        plan = installation.plan_install(ends.meta, ends.source, source, setup, wanted, ends.role, tap)
+        if setup == "wal":
             _try_replication(ends.conninfo)
         statements = [statement.as_string(ends.source) for statement in plan.statements]
         _show(statements, plan.warnings, output)
@@ -159,10 +156,16 @@ def _show(statements: list[str], warnings: tuple[str, ...], output: Format) -> N
 
 def _show_installed(done: Capture, statements: list[str], warnings: tuple[str, ...], output: Format) -> None:
     if output is Format.json:
-        kept = {"source": done.source, "kind": done.kind, "tables": list(done.tables), "slot": done.slot}
+        kept = {
+            "source": done.source,
+            "kind": done.kind,
+            "tap": done.tap,
+            "tables": list(done.tables),
+            "slot": done.slot,
+        }
         say_json(kept | {"generation": done.generation, "statements": statements, "warnings": list(warnings)})
         return
-    say(f"captured by {done.kind}: {', '.join(done.tables)}")
+    say(f"captured by {done.tap or done.kind}: {', '.join(done.tables)}")
     if done.owner is None:
         note("a runner starts capturing within seconds; look at: vitrina capture status")
 
@@ -171,7 +174,7 @@ def _show_report(row: dict[str, Any]) -> None:
     sizes = {name: _bytes(row[name]) for name in ("lag_bytes", "safe_wal_size")}
     say_fields(
         {
-            "source": f"{row['source']}, by {row['kind']}",
+            "source": f"{row['source']}, by {row['tap'] or row['kind']}",
             "tables": ", ".join(row["tables"]),
             "runner": row["runner"],
             "lag": None if row["lag_seconds"] is None else f"{span(row['lag_seconds'])}, {sizes['lag_bytes'] or '?'}",

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 from uuid import UUID, uuid4
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -12,6 +12,7 @@ from vitrina.domain.fields import is_deeper_than, wrong_fields
 from vitrina.domain.policy import is_index, is_outside
 from vitrina.domain.schedule import check_duration, check_schedule
 
+ModeName: TypeAlias = Literal["full", "incremental", "live"]
 WAREHOUSE = "warehouse"
 INDEX_FIELDS = ("mapping", "settings", "adopt")
 MAX_DEPTH = 32  # of what is kept as it is: Elasticsearch takes 20, and JSON and YAML are read and shown recursively
@@ -47,7 +48,7 @@ class Pipeline(BaseModel):
     key: tuple[str, ...] = Field(
         default=(), description="Columns that identify a row; default: the target's primary key."
     )
-    mode: Literal["full", "incremental", "live"] = Field(
+    mode: ModeName = Field(
         default="full",
         description="full: compare everything, write what differs. incremental: follow a cursor. live: follow changes.",
     )
@@ -127,7 +128,7 @@ class Plan(BaseModel):
     transforms: tuple[str, ...]
     target: str
     key: tuple[str, ...]
-    mode: Literal["full", "incremental", "live"]
+    mode: ModeName
     cursor: tuple[str, str] | None
     on_drift: Literal["fail", "add"]
     publish: Literal["batches", "atomic"]

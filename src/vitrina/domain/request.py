@@ -14,7 +14,6 @@ class RequestKind(StrEnum):
 
     RECONCILE = "reconcile"
     PREVIEW = "preview"
-    SINK_HEALTH = "sink_health"
 
 
 class RequestParams(BaseModel):

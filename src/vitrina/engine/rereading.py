@@ -17,7 +17,7 @@ FEW, MANY = 1, 5_000  # keys, for which a way is chosen
 EMPTY = 0  # without any key in the mart there is nothing to choose by
 KEEP_SECONDS = 600.0  # a choice holds for this long: tables grow, and bursts are many
 COMMA = sql.SQL(", ")
-_chosen: dict[tuple[UUID, str], tuple[float, Recompute]] = {}
+_chosen: dict[UUID, tuple[str, float, Recompute]] = {}  # by pipeline: for which meaning, until when
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,11 @@ class Rereading:
     @classmethod
     def choose(cls, work: Work, ties: Sequence[Tie], meaning: str, conn: Connection) -> "Rereading":
         """By what reading a few keys of the mart would cost now; `meaning` changes when the query means otherwise."""
-        which = (work.job.pipeline_id, meaning)
-        until, recompute = _chosen.get(which, (0.0, Recompute({})))
-        if time.monotonic() > until:
+        known, until, recompute = _chosen.get(work.job.pipeline_id, ("", 0.0, Recompute({})))
+        if known != meaning or time.monotonic() > until:
             recompute = _choose(work, ties, conn)
             if recompute.ways.keys() - {EMPTY}:
-                _chosen[which] = (time.monotonic() + KEEP_SECONDS, recompute)
+                _keep(work.job.pipeline_id, meaning, recompute)
         return cls(work, ties, recompute)
 
     def query(self, keys: int) -> sql.Composed:
@@ -48,6 +47,15 @@ class Rereading:
         written = sql.SQL("{}::text[]").format(sql.Literal(list(args)))
         name = self.recompute.way(keys).name
         return next(way.query for way in _ways(self.work, self.ties, written) if way.name == name)
+
+
+def _keep(pipeline_id: UUID, meaning: str, recompute: Recompute) -> None:
+    """One choice a pipeline; those that hold no longer go, since the pipeline may be gone too."""
+    now = time.monotonic()
+    for other, (_, until, _) in list(_chosen.items()):
+        if until < now:
+            _chosen.pop(other, None)
+    _chosen[pipeline_id] = (meaning, now + KEEP_SECONDS, recompute)
 
 
 def _choose(work: Work, ties: Sequence[Tie], conn: Connection) -> Recompute:

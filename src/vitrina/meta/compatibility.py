@@ -25,6 +25,7 @@ class Migration:
     version: str
     compatible_with: str
     needed: bool
+    file: Path
 
 
 @dataclass(frozen=True)
@@ -86,4 +87,4 @@ def _read(file: Path) -> Migration:
     version, head = file.stem.split("_")[0], file.read_text().split("\n\n")[0]
     told = re.search(r"^-- compatible-with: (\d{4})$", head, re.MULTILINE)
     needed = not re.search(r"^-- needed: no$", head, re.MULTILINE)
-    return Migration(version, told[1] if told else version, needed)
+    return Migration(version, told[1] if told else version, needed, file)

@@ -3,8 +3,10 @@
 Alembic is imported only when there is something to migrate: it costs a quarter of a second at every start.
 """
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -14,7 +16,8 @@ from vitrina.meta import compatibility
 from vitrina.meta.db import connect, translated
 from vitrina.meta.repos.marks import TURN, Mark
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+if TYPE_CHECKING:
+    from alembic.script import Script
 
 
 def upgrade(conninfo: str, to: str = "head") -> None:
@@ -26,27 +29,33 @@ def upgrade(conninfo: str, to: str = "head") -> None:
 
 def _upgrade(conninfo: str, to: str) -> None:
     import sqlalchemy as sa
-    from alembic import command
-    from alembic.config import Config
+    from alembic.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+    from alembic.script.revision import RevisionMap
 
     engine = sa.create_engine("postgresql+psycopg://", creator=lambda: _connect(conninfo), poolclass=sa.NullPool)
     with engine.begin() as connection:
         if _is_newer(conninfo):
             return
         connection.execute(sa.text("CREATE SCHEMA IF NOT EXISTS etl"))
-        config = Config(attributes={"connection": connection})
-        config.set_main_option("script_location", str(MIGRATIONS))
-        command.upgrade(config, to)
-        _tell(connection.connection.driver_connection, compatibility.newest() if to == "head" else to)
+        driver: Any = connection.connection.driver_connection
+        scripts = ScriptDirectory(str(compatibility.VERSIONS))
+        scripts.revision_map = RevisionMap(lambda: _scripts(driver))
+        steps = {"fn": lambda now, _: scripts._upgrade_revs(to, now), "version_table_schema": "etl"}
+        MigrationContext.configure(connection, opts=steps).run_migrations()
+        _tell(driver, compatibility.newest() if to == "head" else to)
 
 
-def run_sql(migration: str) -> None:
-    """Execute the .sql file beside a migration as it stands: many statements, no parameters."""
-    from alembic import op
+def _scripts(driver: psycopg.Connection[Any]) -> Iterator["Script"]:
+    """A migration is a .sql file, executed as it stands; what Alembic wants to know of it is in its name."""
+    from alembic.script import Script
 
-    connection = op.get_bind().connection.driver_connection
-    assert isinstance(connection, psycopg.Connection)
-    connection.execute(Path(migration).with_suffix(".sql").read_bytes())
+    before = None
+    for migration in compatibility.known():
+        module, run = ModuleType(migration.file.stem), partial(driver.execute, migration.file.read_bytes())
+        vars(module).update(revision=migration.version, down_revision=before, upgrade=run)
+        yield Script(module, migration.version, str(migration.file))
+        before = migration.version
 
 
 def _is_newer(conninfo: str) -> bool:

@@ -11,6 +11,7 @@ from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.alerts import Alert, AlertRepo
 from vitrina.metrics import events
+from vitrina.runner.service import Duty, Service, Session
 from vitrina.runner.webhook import TIMEOUT, Webhook
 from vitrina.sources.connections import Connections
 
@@ -33,20 +34,12 @@ class AlertDesk:
         self.settings = self.connections.settings
         self.webhook = Webhook.of(self.settings)
 
-    def main_loop(self) -> None:
-        """Until told to stop; whatever fails, the next look tries again."""
-        while not self.stopping.is_set():
-            try:
-                self._watch()
-            except Exception as error:
-                log.warning("alerts cannot be looked after, trying again", error=str(error))
-            self.stopping.wait(self.settings.poll_seconds)
-
-    def _watch(self) -> None:
-        with self.connections.open_warehouse("alerts") as conn:
-            while not self.stopping.is_set():
-                self.look(conn)
-                self.stopping.wait(self.settings.poll_seconds)
+    def service(self) -> Service:
+        """On a thread of its own. What is being delivered is waited for."""
+        session = Session(lambda: self.connections.open_warehouse("alerts"))
+        complaint = "alerts cannot be looked after, trying again"
+        duty = Duty(lambda: self.look(session.get()), complaint, self.settings.poll_seconds)
+        return Service("alerts", self.stopping, [duty], [session])
 
     def look(self, conn: Connection) -> None:
         """Once: what is stale or stands still, and what is due."""

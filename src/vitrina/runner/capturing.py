@@ -8,12 +8,13 @@ from threading import Event, Thread
 import structlog
 
 from vitrina.capture.engine import Engine, Pace
-from vitrina.capture.taps import resolve_tap
+from vitrina.capture.taps import find_kind
 from vitrina.domain.errors import LeaseLost, VitrinaError
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.runner.clock import ClockWatch
 from vitrina.runner.identity import Identity
+from vitrina.runner.service import Duty, Service, Session
 from vitrina.sources.connections import Connections
 
 log = structlog.get_logger()
@@ -30,26 +31,23 @@ class CaptureDesk:
     clock: ClockWatch = field(default_factory=ClockWatch)
     threads: dict[str, Thread] = field(default_factory=dict)
 
-    def main_loop(self) -> None:
-        """Until told to stop; then every capture is released for others to go on."""
-        while not self.stopping.is_set():
-            try:
-                self._watch()
-            except Exception as error:  # whatever it is, the next look tries again
-                log.warning("captures cannot be looked for, trying again", error=str(error))
-            self.stopping.wait(self.connections.settings.poll_seconds)
+    def service(self) -> Service:
+        """On a thread of its own; when it stops, every capture is released for others to go on."""
+        session = Session(lambda: self.connections.open_warehouse("captures"))
+        complaint = "captures cannot be looked for, trying again"
+        duty = Duty(lambda: self._look(session.get()), complaint, self.connections.settings.poll_seconds)
+        return Service("captures", self.stopping, [duty], [session], end=self._join)
+
+    def _look(self, conn: Connection) -> None:
+        free = CaptureRepo(conn).free()
+        if free and self.clock.look(conn):
+            free = CaptureRepo(conn).free()  # the clock had jumped
+        for source in free:
+            self._start(source)
+
+    def _join(self) -> None:
         for thread in self.threads.values():
             thread.join()
-
-    def _watch(self) -> None:
-        with self.connections.open_warehouse("captures") as conn:
-            while not self.stopping.is_set():
-                free = CaptureRepo(conn).free()
-                if free and self.clock.look(conn):
-                    free = CaptureRepo(conn).free()  # the clock had jumped
-                for source in free:
-                    self._start(source)
-                self.stopping.wait(self.connections.settings.poll_seconds)
 
     def _start(self, source: str) -> None:
         running = self.threads.get(source)
@@ -82,7 +80,7 @@ class CaptureDesk:
 
     def _run(self, conn: Connection, held: Capture) -> None:
         settings = self.connections.settings
-        tap = resolve_tap(held.kind, self.connections.resolve_capture(held.source))
+        tap = find_kind(held.tap or held.kind)(self.connections.resolve_capture(held.source))
         engine = Engine(conn, held, tap, settings.lease_seconds, settings.change_log_max_rows, self.pace)
         try:
             engine.run(self.stopping)

@@ -13,6 +13,7 @@ from vitrina.domain.positions import LivePosition
 from vitrina.engine.live.presence import look_at, why_emptied
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.dependencies import DependencyRepo
+from vitrina.runner.service import Duty, Service, Session
 from vitrina.sources.connections import Connections
 from vitrina.sql.dependencies import Facts, Needs, digest, look, together
 from vitrina.sql.differences import differences, in_words
@@ -23,7 +24,7 @@ LOOKS = 4  # in a period: runners take turns, and do not know when the others wi
 
 @dataclass
 class DependencyDesk:
-    """One thread; a connection only while it looks."""
+    """Looks at the catalogues of the sources, for all live marts."""
 
     connections: Connections
     stopping: Event
@@ -33,15 +34,12 @@ class DependencyDesk:
         """Between two looks at a source, whoever looks."""
         return self.connections.settings.dependency_seconds
 
-    def main_loop(self) -> None:
-        """Until told to stop; whatever fails, the next look tries again."""
-        while not self.stopping.is_set():
-            try:
-                with self.connections.open_warehouse("dependencies") as conn:
-                    self.look(conn)
-            except Exception as error:
-                log.warning("what live marts depend on cannot be looked at, trying again", error=str(error))
-            self.stopping.wait(max(self.seconds / LOOKS, 0.1))
+    def service(self) -> Service:
+        """On a thread of its own, with a connection only while it looks: a source may keep it waiting."""
+        session = Session(lambda: self.connections.open_warehouse("dependencies"))
+        complaint = "what live marts depend on cannot be looked at, trying again"
+        duty = Duty(lambda: self.look(session.get()), complaint, max(self.seconds / LOOKS, 0.1))
+        return Service("dependencies", self.stopping, [duty], [session], may_hang=True)
 
     def look(self, conn: Connection) -> None:
         """At every source whose turn it is; one that cannot be reached keeps nobody from the others."""

@@ -14,7 +14,6 @@ import structlog
 
 from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, RetryableError, VitrinaError
 from vitrina.domain.lifecycle import RunStatus
-from vitrina.meta.db import Connection
 from vitrina.meta.repos.leases import Claim, LeaseRepo, storable
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.metrics.events import Meter
@@ -25,6 +24,7 @@ from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.runlog import RunLog
 from vitrina.runner.schedules import plan_due
+from vitrina.runner.service import Session
 from vitrina.sources.connections import Connections
 from vitrina.tracing import span
 
@@ -44,7 +44,7 @@ class PipelineDispatcher:
 
     def __post_init__(self) -> None:
         self.settings = self.connections.settings
-        self._conn: Connection | None = None
+        self.session = Session(lambda: self.connections.open_warehouse("slot"))
 
     def dispatch_next(self, only: UUID | None = None) -> Claim | None:
         """Claim one due pipeline and see it through; None when nothing is due."""
@@ -72,13 +72,10 @@ class PipelineDispatcher:
 
     def close(self) -> None:
         """End the session."""
-        if self._conn:
-            self._conn.close()
+        self.session.close()
 
     def _leases(self) -> LeaseRepo:
-        if self._conn is None or self._conn.closed or self._conn.broken:
-            self._conn = self.connections.open_warehouse("slot")
-        return LeaseRepo(self._conn, self.identity.id, self.identity.name, self.settings.lease_seconds)
+        return LeaseRepo(self.session.get(), self.identity.id, self.identity.name, self.settings.lease_seconds)
 
     def _take_over(self, leases: LeaseRepo, only: UUID | None, avoided: Sequence[str]) -> Claim | None:
         lost = leases.expired(only)

@@ -1,13 +1,11 @@
 """The heartbeat: renews every lease of this process, on a connection and a thread of its own."""
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from uuid import UUID
 
 import psycopg
-import structlog
 from psycopg.types.json import Jsonb
 
 from vitrina import __version__
@@ -19,9 +17,9 @@ from vitrina.metrics import events
 from vitrina.runner.clock import ClockWatch
 from vitrina.runner.control import RunControl
 from vitrina.runner.identity import Identity
+from vitrina.runner.service import Duty, Service, Session
 from vitrina.sources.connections import Connections
 
-log = structlog.get_logger()
 SQL = queries("runners")
 HURRY_SECONDS = 1.0  # within which a pause is noticed that is wanted at once
 
@@ -40,17 +38,12 @@ class Heartbeat:
 
     def __post_init__(self) -> None:
         self._lock = Lock()
-        self._ended = Event()
-        self._thread = Thread(target=self._beat_until_ended, name="heartbeat", daemon=True)
-
-    def start(self) -> None:
-        """Begin to beat."""
-        self._thread.start()
-
-    def end(self) -> None:
-        """Stop beating and sign off."""
-        self._ended.set()
-        self._thread.join()
+        self._session = Session(lambda: self.connections.open_warehouse("heartbeat"))
+        duties = [
+            Duty(lambda: self._beat(self._session.get()), "heartbeat failed", self.lease_seconds / 3),
+            Duty(self._hear, "heartbeat failed", HURRY_SECONDS),
+        ]
+        self.service = Service("heartbeat", Event(), duties, [self._session], end=self._sign_off)
 
     def watch(self, run_id: int, control: RunControl) -> None:
         """Keep this run's lease alive."""
@@ -76,36 +69,15 @@ class Heartbeat:
         with self._lock:
             self.requests.pop(token, None)
 
-    def _beat_until_ended(self) -> None:
-        conn: Connection | None = None
-        while not self._ended.is_set():
-            try:
-                conn = conn or self.connections.open_warehouse("heartbeat")
-                self._beat(conn)
-            except Exception as error:  # whatever it is, the next beat tries again
-                log.warning("heartbeat failed", error=str(error))
-                if conn:
-                    conn.close()
-                conn = None
-            conn = self._rest(conn)
-        if conn:
+    def _sign_off(self) -> None:
+        if self._session.conn:
             with suppress(psycopg.Error):
-                conn.execute(SQL["gone"], {"id": self.identity.id})
-            conn.close()
+                self._session.conn.execute(SQL["gone"], {"id": self.identity.id})
 
-    def _rest(self, conn: Connection | None) -> Connection | None:
-        """Until the next beat; meanwhile, whoever is in a hurry is heard."""
-        deadline = time.monotonic() + self.lease_seconds / 3
-        while (left := deadline - time.monotonic()) > 0 and not self._ended.wait(min(left, HURRY_SECONDS)):
-            try:
-                if conn and self.runs:
-                    self._hurry(conn)
-            except Exception as error:  # the next beat opens another session
-                log.warning("heartbeat failed", error=str(error))
-                if conn:
-                    conn.close()
-                conn = None
-        return conn
+    def _hear(self) -> None:
+        """Whoever is in a hurry, between two beats; a beat opens the session."""
+        if self._session.conn and self.runs:
+            self._hurry(self._session.conn)
 
     def _hurry(self, conn: Connection) -> None:
         with self._lock:

@@ -1,24 +1,23 @@
 """The housekeeper: what a runner does now and then, on a thread of its own, since a neighbour may keep it waiting."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
 
-import structlog
 from psycopg.types.json import Jsonb
 
 from vitrina.meta.db import Connection, queries, translated
 from vitrina.runner.identity import Identity
 from vitrina.runner.manager import PipelineManager
+from vitrina.runner.service import Duty, Service
 from vitrina.sinks.documents.tidying import tidy_indexes
 from vitrina.sinks.elasticsearch.health import look_at_elasticsearch
 from vitrina.sources.connections import Connections
 
-log = structlog.get_logger()
 RUNNERS = queries("runners")
 TIDY_EVERY = 300  # times the poll interval
 LOOK_EVERY = 8
+COMPLAINT = "housekeeping failed, trying again later"
 
 
 @dataclass
@@ -30,23 +29,12 @@ class Housekeeper:
     stopping: Event
     manage: Callable[[Connection], PipelineManager]
 
-    def main_loop(self) -> None:
-        """Until told to stop; whatever fails, the next turn tries again."""
+    def service(self) -> Service:
+        """On a thread of its own."""
         poll = self.connections.settings.poll_seconds
         chores = {self._tidy: TIDY_EVERY * poll, self._look_at_sinks: LOOK_EVERY * poll}
-        due = dict.fromkeys(chores, time.monotonic())
-        while not self.stopping.is_set():
-            for chore, pause in chores.items():
-                if due[chore] <= time.monotonic() and not self.stopping.is_set():
-                    self._try(chore)
-                    due[chore] = time.monotonic() + pause
-            self.stopping.wait(poll)
-
-    def _try(self, chore: Callable[[], None]) -> None:
-        try:
-            chore()
-        except Exception as error:
-            log.warning("housekeeping failed, trying again later", error=str(error))
+        duties = [Duty(chore, COMPLAINT, every) for chore, every in chores.items()]
+        return Service("housekeeping", self.stopping, duties, may_hang=True)
 
     def _tidy(self) -> None:
         with self.connections.open_warehouse("tidying") as conn:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Event, Thread
+from threading import Event
 from uuid import UUID
 
 import structlog
@@ -27,6 +27,7 @@ from vitrina.runner.identity import Identity
 from vitrina.runner.manager import PipelineManager, work_off
 from vitrina.runner.probing import Prober
 from vitrina.runner.requests import LANES, RequestDesk
+from vitrina.runner.service import Duty, Service, Session
 from vitrina.runner.waiting import WaitingDesk
 from vitrina.runner.webhook import Webhook
 from vitrina.sources.connections import Connections
@@ -35,7 +36,17 @@ from vitrina.transforms.chain import load_transforms
 
 log = structlog.get_logger()
 WAKE = "vitrina_wake"
-PARTING_SECONDS = 1.0  # for whoever may be waiting for a neighbour, and holds nothing
+
+
+class Turn(Duty):
+    """A turn of a slot or a lane."""
+
+    def complain(self, error: Exception) -> None:
+        """A lost database is no fault of ours."""
+        if isinstance(error, DatabaseLost):
+            log.warning("database lost during a run", error=str(error))
+        else:
+            log.exception(self.complaint)
 
 
 @dataclass
@@ -55,24 +66,25 @@ class Runner:
         self._waiting = WaitingDesk(self.connections, self.stopping)
         self._bell = Bell(settings.slots)
         self._lanes = [Bell(1) for _ in LANES]
+        self._managing = Session(lambda: self.connections.open_warehouse("manager"))
+        self._listening = Session(self._listen)
 
     def main_loop(self) -> None:
         """Until told to stop. A lost database ends the tick; the next one tries again."""
         self.check()
         with tracing(), metrics.serving(self.settings) as port, self._beating(), self._probing():
             self.metrics_port = port
-            threads = self._threads()
-            for thread in threads:
-                thread.start()
+            services = self._services()
+            for service in services:
+                service.start()
             try:
-                while not self.stopping.is_set():
-                    self._listen_and_tick()
+                self._ticking().run()
             finally:  # also when something unforeseen ends this thread: a runner works or is gone, never half
                 self.stopping.set()
-                for bell in (self._bell, *self._lanes):
+                for bell in (self._bell, *self._lanes, self._waiting.bell):
                     bell.ring_for_all()
-                for thread in threads:
-                    thread.join(PARTING_SECONDS if thread.daemon else None)
+                for service in services:
+                    service.join()
         log.info("runner stopped", runner=self.identity.name)
 
     def run_once(self, only: UUID | None = None) -> int:
@@ -122,32 +134,29 @@ class Runner:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stopping.set())
 
-    def _listen_and_tick(self) -> None:
-        try:
-            self._tick_until_stopped()
-        except VitrinaError as error:
-            log.warning("tick failed, trying again", error=str(error))
-            self.stopping.wait(self.settings.poll_seconds)
+    def _ticking(self) -> Service:
+        """What starts every run. What cannot be foreseen ends it, and the runner."""
+        duty = Duty(self._tick, "tick failed, trying again", longest=self.settings.poll_seconds)
+        return Service("ticks", self.stopping, [duty], [self._managing, self._listening], forgives=VitrinaError)
 
-    def _tick_until_stopped(self) -> None:
-        """Nothing here waits for anybody but the meta-store, nor for a lock in it: it is what starts every run."""
-        with (
-            translated(),
-            self.connections.open_listener() as listener,
-            self.connections.open_warehouse("manager") as conn,
-        ):
-            listener.execute(f"LISTEN {WAKE}")
-            listener.execute("LISTEN vitrina_changes")
-            manager = self._manager(conn)
-            ready = {"runner": self.identity.name, "slots": self.settings.slots, "metrics_port": self.metrics_port}
-            log.info("runner ready", **ready)
-            while not self.stopping.is_set():
-                manager.tick()
-                if manager.has_waits():
-                    self._waiting.wake.set()
-                for bell in (self._bell, *self._lanes):
-                    bell.ring()
-                self._wait_for_wake(listener, manager)
+    def _tick(self) -> None:
+        """Nothing here waits for anybody but the meta-store, nor for a lock in it."""
+        with translated():
+            manager, listener = self._manager(self._managing.get()), self._listening.get()
+            manager.tick()
+            if manager.has_waits():
+                self._waiting.bell.ring()
+            for bell in (self._bell, *self._lanes):
+                bell.ring()
+            self._wait_for_wake(listener, manager)
+
+    def _listen(self) -> Connection:
+        listener = self.connections.open_listener()
+        listener.execute(f"LISTEN {WAKE}")
+        listener.execute("LISTEN vitrina_changes")
+        ready = {"runner": self.identity.name, "slots": self.settings.slots, "metrics_port": self.metrics_port}
+        log.info("runner ready", **ready)
+        return listener
 
     def _wait_for_wake(self, listener: Connection, manager: PipelineManager) -> None:
         """Until something is asked for or the poll interval is over; in short waits, so that a signal is noticed.
@@ -160,59 +169,49 @@ class Runner:
                 if notify.channel == WAKE or manager.wake_live():
                     return
 
-    def _threads(self) -> list[Thread]:
+    def _services(self) -> list[Service]:
         """The slots, a lane for each sort of request, and whoever looks after captures, alerts, catalogues and more."""
         return [
-            *(Thread(target=self._slot, args=(wake,), name=f"slot {n}") for n, wake in enumerate(self._bell.wakes)),
-            *(
-                Thread(target=self._lane, args=pair, name=f"requests {pair[1][0]}")
-                for pair in zip(self._lanes, LANES, strict=True)
-            ),
-            Thread(target=self._capture_desk().main_loop, name="captures"),
-            Thread(target=AlertDesk(self.connections, self.stopping).main_loop, name="alerts"),
-            Thread(target=self._housekeeper().main_loop, name="housekeeping", daemon=True),
-            Thread(target=DependencyDesk(self.connections, self.stopping).main_loop, name="dependencies", daemon=True),
-            Thread(target=self._waiting.main_loop, name="waits", daemon=True),
+            *(self._slot(number, wake) for number, wake in enumerate(self._bell.wakes)),
+            *(self._lane(bell, kinds) for bell, kinds in zip(self._lanes, LANES, strict=True)),
+            CaptureDesk(self.connections, self.identity, self.stopping, clock=self.clock).service(),
+            AlertDesk(self.connections, self.stopping).service(),
+            Housekeeper(self.connections, self.identity, self.stopping, self._manager).service(),
+            DependencyDesk(self.connections, self.stopping).service(),
+            self._waiting.service(),
         ]
 
-    def _slot(self, wake: Event) -> None:
+    def _slot(self, number: int, wake: Event) -> Service:
         dispatcher = self._dispatcher()
         dispatcher.claimed = self._bell.ring
-        self._whenever(self._bell, wake, lambda: self._work_off(dispatcher))
-        dispatcher.close()
+        return self._whenever(
+            f"slot {number}", self._bell, wake, lambda: self._work_off(dispatcher), dispatcher.session
+        )
 
     def _work_off(self, dispatcher: PipelineDispatcher) -> None:
         """What is due; then it is planned anew, here, so that nobody has to be woken for it."""
         if work_off(dispatcher, self.stopping):
             dispatcher.plan()
 
-    def _lane(self, bell: Bell, kinds: Sequence[str]) -> None:
+    def _lane(self, bell: Bell, kinds: Sequence[str]) -> Service:
         desk = self._desk(kinds)
-        self._whenever(bell, bell.wakes[0], desk.work_off)
-        desk.close()
+        return self._whenever(f"requests {kinds[0]}", bell, bell.wakes[0], desk.work_off, desk.session)
 
-    def _whenever(self, bell: Bell, wake: Event, work: Callable[[], object]) -> None:
+    def _whenever(self, name: str, bell: Bell, wake: Event, work: Callable[[], object], session: Session) -> Service:
         """Work when woken, until the runner stops; a failure ends this turn only."""
-        while not self.stopping.is_set():
+
+        def turn() -> None:
             bell.wait(wake)
-            try:
-                work()
-            except DatabaseLost as error:
-                log.warning("database lost during a run", error=str(error))
-            except Exception:
-                log.exception("a slot failed; it goes on")
+            work()
+
+        duty = Turn(turn, "a slot failed; it goes on", longest=self.settings.poll_seconds)
+        return Service(name, self.stopping, [duty], [session])
 
     def _desk(self, kinds: Sequence[str]) -> RequestDesk:
         return RequestDesk(self.connections, self.identity, self.heartbeat, self.stopping, kinds)
 
     def _dispatcher(self) -> PipelineDispatcher:
         return PipelineDispatcher(self.connections, self.identity, self.heartbeat, self.stopping)
-
-    def _capture_desk(self) -> CaptureDesk:
-        return CaptureDesk(self.connections, self.identity, self.stopping, clock=self.clock)
-
-    def _housekeeper(self) -> Housekeeper:
-        return Housekeeper(self.connections, self.identity, self.stopping, self._manager)
 
     def _manager(self, conn: Connection) -> PipelineManager:
         settings = self.settings
@@ -230,8 +229,8 @@ class Runner:
 
     @contextmanager
     def _beating(self) -> Iterator[None]:
-        self.heartbeat.start()
+        self.heartbeat.service.start()
         try:
             yield
         finally:
-            self.heartbeat.end()
+            self.heartbeat.service.stop()

@@ -2,14 +2,16 @@
 
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import count
 from threading import Event, Thread
 
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.policy import ES_TARGET_PREFIX
+from vitrina.runner.service import pause_after
 from vitrina.sinks.elasticsearch.client import LITTLE_TIME, Elastic
 from vitrina.sources.connections import Connections
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0  # seconds between two attempts
+LONGEST_PAUSE = 15.0  # seconds between two attempts
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,13 @@ class Prober:
         Thread(target=self._ask_until_heard, args=(name,), name=f"probe {name}", daemon=True).start()
 
     def _ask_until_heard(self, name: str) -> None:
-        pause, since = FIRST_PAUSE, self.connections.neighbours.down_since(name)
-        while not self.stopping.wait(pause) and since and self.connections.neighbours.down_since(name) == since:
+        since = self.connections.neighbours.down_since(name)
+        for asked in count(1):
+            over = self.stopping.wait(pause_after(asked, LONGEST_PAUSE))
+            if over or not since or self.connections.neighbours.down_since(name) != since:
+                return
             with suppress(VitrinaError):  # noted where it was asked
                 self._ask(name)
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _ask(self, name: str) -> None:
         if name == ES_TARGET_PREFIX:

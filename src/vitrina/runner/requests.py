@@ -24,6 +24,7 @@ from vitrina.runner.control import Interrupted, RunControl
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.limits import name_limit
+from vitrina.runner.service import Session
 from vitrina.sinks.documents.mirror import Mirrored
 from vitrina.sources.connections import Connections
 
@@ -31,10 +32,7 @@ log = structlog.get_logger()
 Answer = Callable[[Inquiry, dict[str, Any]], dict[str, Any]]
 ANSWERS: dict[str, Answer] = {RequestKind.RECONCILE: reconcile, RequestKind.PREVIEW: preview}
 # One thread each: what a person waits for never queues behind a comparison of millions of rows.
-LANES: tuple[tuple[RequestKind, ...], ...] = (
-    (RequestKind.PREVIEW, RequestKind.SINK_HEALTH),
-    (RequestKind.RECONCILE,),
-)
+LANES: tuple[tuple[RequestKind, ...], ...] = ((RequestKind.PREVIEW,), (RequestKind.RECONCILE,))
 
 
 @dataclass
@@ -49,7 +47,7 @@ class RequestDesk:
 
     def __post_init__(self) -> None:
         self.settings = self.connections.settings
-        self._conn: Connection | None = None
+        self.session = Session(lambda: self.connections.open_warehouse("requests"))
 
     def work_off(self) -> int:
         """Answer what is asked, oldest first, until nothing is; how many."""
@@ -68,13 +66,10 @@ class RequestDesk:
 
     def close(self) -> None:
         """End the session."""
-        if self._conn:
-            self._conn.close()
+        self.session.close()
 
     def _requests(self) -> RequestRepo:
-        if self._conn is None or self._conn.closed or self._conn.broken:
-            self._conn = self.connections.open_warehouse("requests")
-        return RequestRepo(self._conn)
+        return RequestRepo(self.session.get())
 
     def _see_through(self, claim: RequestClaim) -> None:
         control = RunControl(self.stopping)
@@ -102,8 +97,6 @@ class RequestDesk:
             self.heartbeat.forget_request(claim.token)
 
     def _answer(self, claim: RequestClaim, control: RunControl) -> dict[str, Any]:
-        if claim.kind not in ANSWERS:
-            raise ConfigError(f"this runner cannot answer {claim.kind!r}")
         pipeline = _pipeline(claim)
         plan = check_plan(pipeline, self.settings, reads_only=claim.kind == RequestKind.PREVIEW)
         self.connections.neighbours.require(plan.source)

@@ -11,32 +11,33 @@ from vitrina.capture.barrier import holder_of
 from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.waits import WaitRepo
+from vitrina.runner.bell import Bell
+from vitrina.runner.service import Duty, Service
 from vitrina.sources.connections import Connections
 
 log = structlog.get_logger()
 LOOK_SECONDS = 1.0  # between two looks at the same, whoever looks
-IDLE_SECONDS = 0.5  # how soon this thread notices that the runner stops
 
 
 @dataclass
 class WaitingDesk:
-    """One thread; a connection only while it looks, and it looks only when somebody waits."""
+    """Looks at the sources of those who wait."""
 
     connections: Connections
     stopping: Event
-    wake: Event = field(default_factory=Event)  # set by the main loop, which waits for no source itself
+    bell: Bell = field(default_factory=lambda: Bell(1))  # rung by the main loop, which waits for no source itself
 
-    def main_loop(self) -> None:
-        """Until told to stop; whatever fails, the next look tries again."""
-        while not self.stopping.is_set():
-            if not self.wake.wait(IDLE_SECONDS):
-                continue
-            self.wake.clear()
-            try:
-                with self.connections.open_warehouse("waits") as conn:
-                    self.look(conn)
-            except Exception as error:
-                log.warning("cannot look whether those are done who are waited for, trying again", error=str(error))
+    def service(self) -> Service:
+        """On a thread of its own, with a connection only while it looks, and it looks only when somebody waits."""
+        complaint = "cannot look whether those are done who are waited for, trying again"
+        duty = Duty(self._look, complaint, longest=self.connections.settings.poll_seconds)
+        return Service("waits", self.stopping, [duty], may_hang=True)
+
+    def _look(self) -> None:
+        self.bell.wait(self.bell.wakes[0])
+        if not self.stopping.is_set():
+            with self.connections.open_warehouse("waits") as conn:
+                self.look(conn)
 
     def look(self, conn: Connection) -> None:
         """At every wait whose turn it is; a source that cannot be reached keeps nobody from the others."""

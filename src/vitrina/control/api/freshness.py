@@ -102,6 +102,7 @@ class CaptureOut(BaseModel):
 
     source: str
     kind: Literal["wal", "trigger"]
+    tap: str | None = Field(description="Which package's tap reads it; null: Vitrina's own.")
     tables: list[str]
     slot: str | None = Field(description="The replication slot, and the publication; null by trigger.")
     runner: str | None = Field(description="Who captures now.")

@@ -1,11 +1,12 @@
 """What goes in and out as JSON."""
 
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID
 
 from psycopg.rows import DictRow
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.fields import FieldInfo
 
 from vitrina import __version__
 from vitrina.control.api.freshness import IncidentOut, LiveOut, WaitOut
@@ -95,6 +96,13 @@ class PipelineOut(BaseModel):
         )
 
 
+def _or_null(field: FieldInfo) -> tuple[Any, Any]:
+    """With its limits and its other names; what it is for is said where it is made."""
+    kind: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    validating, serializing = field.validation_alias, field.serialization_alias
+    return kind | None, Field(default=None, validation_alias=validating, serialization_alias=serializing)
+
+
 class PipelinePage(BaseModel):
     """One page of the list."""
 
@@ -102,35 +110,16 @@ class PipelinePage(BaseModel):
     next: str | None = Field(description="Pass it as `after` for the next page; null on the last.")
 
 
-class PipelinePatch(Body):
-    """The fields to change; what is left out stays, null puts a field back to its default."""
-
-    name: str | None = Field(default=None, min_length=1, max_length=200)
-    description: str | None = None
-    type: Literal["SQL", "PYTHON"] | None = None
-    source: str | None = None
-    source_type: Literal["postgres"] | None = None
-    source_query: str | None = None
-    source_table: str | None = None
-    target_table: str | None = None
-    key: list[str] | None = None
-    mode: Literal["full", "incremental", "live"] | None = None
-    incremental_key: str | None = None
-    incremental_id_key: str | None = None
-    batch_size: int | None = Field(default=None, ge=1, le=1_000_000)
-    schedule_interval: str | None = None
-    freshness_limit: str | None = None
-    enabled: bool | None = None
-    python_task: str | None = Field(
-        default=None, validation_alias=AliasChoices("python_task", "task_name"), serialization_alias="python_task"
+if TYPE_CHECKING:
+    _Changes = Body
+else:  # each field of a pipeline, or null
+    _Changes = create_model(
+        "_Changes", __base__=Body, **{name: _or_null(it) for name, it in Pipeline.model_fields.items() if name != "id"}
     )
-    on_drift: Literal["fail", "add"] | None = None
-    publish: Literal["batches", "atomic"] | None = None
-    mapping: dict[str, dict[str, Any]] | None = None
-    settings: dict[str, Any] | None = None
-    adopt: bool | None = None
-    impact: dict[str, str] | None = None
-    tasks: list[Task] | None = None
+
+
+class PipelinePatch(_Changes):
+    """The fields to change; what is left out stays, null puts a field back to its default."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"batch_size": 10_000}]})
 

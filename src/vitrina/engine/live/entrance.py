@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vitrina.capture import barrier, log
+from vitrina.capture import barrier, installation
 from vitrina.capture.sources import fingerprints
 from vitrina.domain.errors import ConfigError
 from vitrina.engine.job import Awaiting, Job
@@ -37,7 +37,7 @@ class Entrance:
         def is_settled() -> bool:
             nonlocal uncovered
             capture = self.feed.capture()
-            uncovered = log.uncovered(conn, capture, self.tables)
+            uncovered = installation.uncovered(conn, capture, self.tables)
             return not uncovered or not uncovered.keys() <= set(capture.tables)
 
         with connect(self.connections.resolve_capture(self.job.plan.source), "going live") as conn:

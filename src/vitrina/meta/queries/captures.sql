@@ -5,8 +5,8 @@ ORDER BY c.source
 
 -- name: prepare
 -- A row before anything is done to the source, so that what a killed install left behind has a name.
-INSERT INTO etl.etl_captures (source, kind, tables, slot)
-VALUES (%(source)s, %(kind)s, '{}', %(slot)s)
+INSERT INTO etl.etl_captures (source, kind, tap, tables, slot)
+VALUES (%(source)s, %(kind)s, %(tap)s, '{}', %(slot)s)
 ON CONFLICT (source) DO NOTHING
 
 -- name: installed

@@ -6,18 +6,6 @@ WHERE p.id::text = lower(%(which)s) OR p.name = %(which)s
 ORDER BY p.id::text = lower(%(which)s) DESC
 FOR UPDATE OF p
 
--- name: replace
-UPDATE etl.etl_pipelines
-SET name = %(name)s, description = %(description)s, type = %(type)s, source = %(source)s,
-    source_type = %(source_type)s, source_query = %(source_query)s, source_table = %(source_table)s,
-    target_table = %(target_table)s, key = %(key)s, mode = %(mode)s, incremental_key = %(incremental_key)s,
-    incremental_id_key = %(incremental_id_key)s, batch_size = %(batch_size)s,
-    schedule_interval = %(schedule_interval)s, enabled = %(enabled)s, python_task = %(python_task)s,
-    on_drift = %(on_drift)s, publish = %(publish)s,
-    mapping = %(mapping)s, settings = %(settings)s, adopt = %(adopt)s, impact = %(impact)s,
-    freshness_limit = %(freshness_limit)s
-WHERE id = %(id)s
-
 -- name: drop_tasks
 DELETE FROM etl.etl_pipeline_tasks WHERE pipeline_id = %(id)s
 

@@ -1,13 +1,3 @@
--- name: add
-INSERT INTO etl.etl_pipelines (id, name, description, type, source, source_type, source_query, source_table,
-    target_table, key, mode, incremental_key, incremental_id_key, batch_size, schedule_interval, enabled, python_task,
-    on_drift, publish, mapping, settings, adopt, impact, freshness_limit)
-VALUES (%(id)s, %(name)s, %(description)s, %(type)s, %(source)s, %(source_type)s, %(source_query)s, %(source_table)s,
-    %(target_table)s, %(key)s, %(mode)s, %(incremental_key)s, %(incremental_id_key)s, %(batch_size)s,
-    %(schedule_interval)s, %(enabled)s, %(python_task)s, %(on_drift)s, %(publish)s,
-    %(mapping)s, %(settings)s, %(adopt)s, %(impact)s, %(freshness_limit)s)
-RETURNING id
-
 -- name: add_task
 INSERT INTO etl.etl_pipeline_tasks (pipeline_id, order_index, task_type, body, target_table)
 VALUES (%(pipeline_id)s, %(order_index)s, %(task_type)s, %(body)s, %(target_table)s)

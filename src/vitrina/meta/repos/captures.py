@@ -31,7 +31,8 @@ class Capture:
     """A row of `etl_captures`."""
 
     source: str
-    kind: str
+    kind: str  # how the source is set up
+    tap: str | None  # the package's own that reads it, by name; None: ours
     tables: tuple[str, ...]
     slot: str
     installed_at: datetime | None
@@ -104,10 +105,10 @@ class CaptureRepo:
         row = fetch_one(self.conn, SQL["newest"], {"source": source, "relations": list(relations)})
         return int(row["id"] or 0) if row else 0
 
-    def prepare(self, source: str, kind: str, slot: str) -> Capture:
+    def prepare(self, source: str, kind: str, tap: str | None, slot: str) -> Capture:
         """Note what is about to be installed, unless something is there already."""
         with translated(), self.conn.transaction():
-            self.conn.execute(SQL["prepare"], {"source": source, "kind": kind, "slot": slot})
+            self.conn.execute(SQL["prepare"], {"source": source, "kind": kind, "tap": tap, "slot": slot})
         found = self.find(source)
         assert found is not None
         return found

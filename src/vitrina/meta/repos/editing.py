@@ -9,8 +9,8 @@ from psycopg.types.json import Jsonb
 
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
+from vitrina.meta.repos.pipelines import REPLACE, StoredPipeline, columns
 from vitrina.meta.repos.pipelines import SQL as PIPELINES
-from vitrina.meta.repos.pipelines import StoredPipeline, columns
 
 SQL = queries("editing")
 
@@ -29,7 +29,7 @@ class EditingRepo:
     def replace(self, pipeline: Pipeline) -> None:
         """Write every field and task anew; a trigger makes it a version if anything changed."""
         with translated():
-            self.conn.execute(SQL["replace"], columns(pipeline))
+            self.conn.execute(REPLACE, columns(pipeline))
             self.conn.execute(SQL["drop_tasks"], {"id": pipeline.id})
             for task in pipeline.tasks:
                 self.conn.execute(PIPELINES["add_task"], task.model_dump() | {"pipeline_id": pipeline.id})

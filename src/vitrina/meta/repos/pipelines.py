@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
 
-from psycopg import errors
+from psycopg import errors, sql
 from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
@@ -42,6 +42,13 @@ class StoredPipeline:
         return cls(status=Status(row["status"]), target=target, **kept)
 
 
+FIELDS = sql.SQL(", ").join(sql.Identifier(name) for name in Pipeline.model_fields if name != "tasks")
+VALUES = sql.SQL(", ").join(sql.Placeholder(name) for name in Pipeline.model_fields if name != "tasks")
+# A field of the model is a column of the table.
+ADD = sql.SQL("INSERT INTO etl.etl_pipelines ({}) VALUES ({})").format(FIELDS, VALUES)
+REPLACE = sql.SQL("UPDATE etl.etl_pipelines SET ({}) = ROW ({}) WHERE id = %(id)s").format(FIELDS, VALUES)
+
+
 def columns(pipeline: Pipeline) -> dict[str, Any]:
     """A pipeline without its tasks, as the columns of its row."""
     values = pipeline.model_dump(exclude={"tasks"})
@@ -58,7 +65,7 @@ class PipelineRepo:
     def add(self, pipeline: Pipeline) -> None:
         """Store a new pipeline with its tasks; a ConfigError if its name or target is another's."""
         with translated(), _taken(), self.conn.transaction():
-            self.conn.execute(SQL["add"], columns(pipeline))
+            self.conn.execute(ADD, columns(pipeline))
             for task in pipeline.tasks:
                 self.conn.execute(SQL["add_task"], task.model_dump() | {"pipeline_id": pipeline.id})
 

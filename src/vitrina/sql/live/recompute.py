@@ -41,11 +41,6 @@ class Recompute:
     ways: Mapping[int, Way]
     reason: str = ""
 
-    @property
-    def selective(self) -> bool:
-        """Whether reading some keys costs less than reading everything."""
-        return not self.reason
-
     def way(self, keys: int) -> Way:
         """The way for about so many keys."""
         return self.ways[min(self.ways, key=lambda size: (abs(size - keys), size))]
