@@ -354,3 +354,19 @@ def test_no_secret_of_a_source_is_shown() -> None:
             shown = client.get("/system/health").text
             assert "far" in shown
             assert "planted" not in shown
+
+
+def test_a_servers_detail_is_what_is_wrong_and_its_hint_is_the_remedy(console: httpx.Client, api: Api) -> None:
+    select = "SELECT f.id AS film_id, f.{} AS title FROM content.film_work f"
+    detailed = api.lab.add(source_query=select.format("title::json"), key=["film_id"])
+    run = api.lab.run(detailed)
+    page = console.get(f"/runs/{run['id']}").text
+    assert re.search(
+        r'<div class="wrong"><p>invalid input syntax for type json[^<]*Token[^<]* is invalid\.</p></div>', page
+    )
+    hinted = api.lab.add(
+        source_query=select.format("titel"), key=["film_id"], name="hinted", target_table="analytics.b"
+    )
+    run = api.lab.run(hinted)
+    page = console.get(f"/runs/{run['id']}").text
+    assert re.search(r'column f.titel does not exist</p><p class="remedy">Perhaps you meant', page)

@@ -183,7 +183,7 @@ def test_a_role_without_any_of_our_grants_can_be_a_source(lab: Lab) -> None:
 
 def test_a_run_of_a_refused_query_fails_and_names_the_reason(lab: Lab) -> None:
     run = lab.run(lab.add(name="leak", target_table="analytics.leak", source_table="content.leak", key=["id"]))
-    assert (run["status"], "auth.users" in run["error"]) == ("FAILED", True)
+    assert (run["status"], "auth.users" in run["said"]) == ("FAILED", True)
     assert lab.value("SELECT to_regclass('analytics.leak')") is None
 
 

@@ -306,8 +306,8 @@ def test_a_table_not_captured_for_a_while_fails_with_the_remedy_and_then_catches
     wait_for(lambda: wal.tip.last_id > wal.position(pipeline)["id"])
     run = lab.run(pipeline)
     assert run["status"] == "FAILED"
-    assert "not captured: ugc.ratings" in run["error"]
-    assert "vitrina capture install --source warehouse --tables ugc.ratings" in run["error"]
+    assert "not captured: ugc.ratings" in run["said"]
+    assert "vitrina capture install --source warehouse --tables ugc.ratings" in run["said"]
     lab.sql("DELETE FROM ugc.ratings WHERE rating > 8")
     wal.captured.install("ugc.ratings")
     wal.follow(pipeline)

@@ -123,7 +123,7 @@ def test_a_comparison_that_the_guard_refuses_is_not_forgotten(lab: Lab) -> None:
     run(lab, pipeline)
     lab.sql("DELETE FROM ugc.notes WHERE id > 20")
     refused = lab.run(pipeline)
-    assert (refused["status"], "this would delete 280 of 300 rows" in refused["error"]) == ("FAILED", True)
+    assert (refused["status"], "this would delete 280 of 300 rows" in refused["said"]) == ("FAILED", True)
     lab.sql("INSERT INTO ugc.notes VALUES (400, 'later', 400)")
     assert run(lab, pipeline, allow_deletes=True) == (21, 1, 280)
     lab.assert_equal(pipeline)

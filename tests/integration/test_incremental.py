@@ -446,7 +446,7 @@ def refusal(lab: Lab, pipeline: Pipeline) -> str:
     """The error of a run that must fail, having written nothing."""
     run = lab.run(pipeline)
     assert (run["status"], run["rows_written"], lab.status(pipeline)) == ("FAILED", 0, "FAILED")
-    return str(run["error"])
+    return str(run["said"])
 
 
 @pytest.mark.scenario(29)

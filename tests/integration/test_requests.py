@@ -198,11 +198,11 @@ def test_a_source_that_cannot_be_reached_fails_the_request_in_the_end(lab: Lab) 
     with lab.runner():
         request_id = lab.ask("preview", None, pipeline=config)
         wait_for(lambda: lab.get_request(request_id)["status"] == "FAILED")
-    assert "cannot connect to Postgres" in lab.get_request(request_id)["error"]
+    assert "cannot connect to Postgres" in lab.get_request(request_id)["said"]
 
 
 def test_a_kind_that_nobody_can_answer_is_said(lab: Lab, films: Pipeline) -> None:
-    assert lab.answer("sink_health", films)["error"] == "this runner cannot answer 'sink_health'"
+    assert lab.answer("sink_health", films)["said"] == "this runner cannot answer 'sink_health'"
 
 
 def test_an_unexpected_error_fails_the_request_alone(
@@ -212,7 +212,7 @@ def test_an_unexpected_error_fails_the_request_alone(
         raise ZeroDivisionError("boom")
 
     monkeypatch.setitem(ANSWERS, RequestKind.PREVIEW, explode)
-    assert lab.answer("preview", films)["error"] == "ZeroDivisionError: boom"
+    assert lab.answer("preview", films)["said"] == "ZeroDivisionError: boom"
     assert lab.reconcile(films)["equal"] is True
 
 

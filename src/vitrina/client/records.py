@@ -50,6 +50,7 @@ class Run(Record):
     rows_unchanged: int
     batches: int
     error: str | None
+    remedy: str | None = None  # what to do about the error
 
     @property
     def counts(self) -> dict[str, int]:
@@ -147,6 +148,7 @@ class Request(Record):
     error: str | None
     created_at: datetime
     finished_at: datetime | None
+    remedy: str | None = None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import structlog
 from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, RetryableError, VitrinaError
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.meta.db import Connection
-from vitrina.meta.repos.leases import Claim, LeaseRepo, storable
+from vitrina.meta.repos.leases import Claim, LeaseRepo, told
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.metrics.events import Meter
 from vitrina.neighbours import neighbours_of
@@ -148,10 +148,9 @@ class PipelineDispatcher:
         return self.settings.backoff_seconds[min(claim.attempt, len(self.settings.backoff_seconds)) - 1]
 
     def _next_attempt(self, claim: Claim, leases: LeaseRepo, error: RetryableError | DatabaseLost) -> Claim:
-        said = storable(str(error))
-        RunLog(leases.conn, claim).say("warning", "failed, trying again", error=said, in_seconds=self._pause(claim))
+        RunLog(leases.conn, claim).say("warning", "failed, trying again", **_why(error), in_seconds=self._pause(claim))
         self.heartbeat.forget(claim.run_id)
-        following = leases.begin_attempt(claim, said)
+        following = leases.begin_attempt(claim, error.message, error.remedy)
         _meter(claim).retry()
         return following
 
@@ -166,13 +165,17 @@ class PipelineDispatcher:
             self.stopping.wait(0.05)
 
     def _fail(self, claim: Claim, error: VitrinaError) -> None:
-        leases, said = self._leases(), storable(str(error))
+        leases = self._leases()
         try:
-            RunLog(leases.conn, claim).say("error", "failed", error=said)
-            leases.fail(claim, said)
+            RunLog(leases.conn, claim).say("error", "failed", **_why(error))
+            leases.fail(claim, error.message, error.remedy)
         except LeaseLost:
             _meter(claim).lease_lost()
             log.warning("lease lost", pipeline=claim.name, run=claim.run_id)
+
+
+def _why(error: VitrinaError) -> dict[str, str]:
+    return {name: text for name, text in told(error.message, error.remedy).items() if text}
 
 
 def _meter(claim: Claim) -> Meter:

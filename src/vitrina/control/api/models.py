@@ -238,6 +238,7 @@ class RunOut(BaseModel):
     rows_unchanged: int
     batches: int
     error: str | None
+    remedy: str | None = Field(description="What to do about the error.")
 
     @classmethod
     def of(cls, row: DictRow) -> Self:
@@ -316,6 +317,7 @@ class RequestOut(BaseModel):
     params: dict[str, Any]
     result: dict[str, Any] | None
     error: str | None
+    remedy: str | None = Field(description="What to do about the error.")
     created_at: datetime
     finished_at: datetime | None
 

@@ -144,7 +144,7 @@ def _environment(language: str) -> Environment:
         "yaml": lambda value: dump_yaml(tidy(value)),
         "value": views.shown_value,
         "fields": views.shown_fields,
-        **{name: getattr(views, name) for name in ("seconds_of", "rate_of", "shape", "lag_of", "remedy_of")},
+        **{name: getattr(views, name) for name in ("seconds_of", "rate_of", "shape", "lag_of")},
         "bars": lambda runs: views.bars(runs, words),
         "word": lambda status: words(views.word(status)),
     }

@@ -104,12 +104,6 @@ def height(seconds: float | None, longest: float) -> int:
     return max(1, min(HEIGHTS, round(math.sqrt(seconds / longest) * HEIGHTS)))
 
 
-def remedy_of(error: str | None) -> tuple[str, str]:
-    """What is wrong, and what to do about it: an error is stored as both, with a dash between them."""
-    what, _, remedy = (error or "").rpartition(" — ")
-    return (what, remedy) if what else (remedy, "")
-
-
 def shown_value(value: Any) -> str:
     """A value of any type, as text."""
     if value is None:

@@ -5,7 +5,8 @@ WITH held AS (
     WHERE l.pipeline_id = %(pipeline_id)s AND l.owner = %(owner)s AND l.run_id = %(run_id)s
     FOR UPDATE
 ), closed AS (
-    UPDATE etl.etl_runs r SET status = 'FAILED', finished_at = clock_timestamp(), error = %(error)s
+    UPDATE etl.etl_runs r SET status = 'FAILED', finished_at = clock_timestamp(), error = %(error)s,
+        remedy = %(remedy)s
     FROM held WHERE r.id = held.run_id
     RETURNING r.pipeline_id, r.due_at, r.options, r.config_version, r.runner, r.attempt
 )

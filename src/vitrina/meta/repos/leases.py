@@ -29,6 +29,11 @@ def storable(error: str) -> str:
     return error[:ERROR_LENGTH].replace("\0", "\\0").encode(errors="backslashreplace").decode()[:ERROR_LENGTH]
 
 
+def told(error: str, remedy: str = "") -> dict[str, str | None]:
+    """What is wrong and what to do about it, each in a column of its own."""
+    return {"error": storable(error) or None, "remedy": storable(remedy) or None}
+
+
 @dataclass(frozen=True)
 class Claim:
     """A pipeline in our hands: its configuration as claimed, and where the fence stands."""
@@ -109,10 +114,10 @@ class LeaseRepo:
         rows = fetch_all(self.conn, SQL["hurried"], self._params(run_ids=list(run_ids)))
         return {row["run_id"] for row in rows}
 
-    def begin_attempt(self, claim: Claim, error: str) -> Claim:
+    def begin_attempt(self, claim: Claim, error: str, remedy: str = "") -> Claim:
         """Close the attempt that failed and open the next, under the same claim."""
         with self._transaction():
-            params = self._of(claim) | {"error": storable(error)}
+            params = self._of(claim) | told(error, remedy)
             found = self.conn.execute(RUNS["begin_attempt"], params).fetchone()
             if found is None:
                 raise LeaseLost(f"the lease on {claim.name!r} is lost")
@@ -127,7 +132,7 @@ class LeaseRepo:
     def succeed(self, claim: Claim, *, is_burst: bool = False) -> None:
         """Done; it rests until it is due again. A burst is added to those of the same hour."""
         with self._transaction():
-            self._leave("succeed", claim, RunStatus.SUCCESS, None)
+            self._leave("succeed", claim, RunStatus.SUCCESS)
             if is_burst:
                 self._roll_up(claim)
 
@@ -147,11 +152,11 @@ class LeaseRepo:
 
     def pause(self, claim: Claim) -> None:
         """Stopped between batches, as asked."""
-        self._leave("pause", claim, RunStatus.PAUSED, None)
+        self._leave("pause", claim, RunStatus.PAUSED)
 
-    def fail(self, claim: Claim, error: str) -> None:
+    def fail(self, claim: Claim, error: str, remedy: str = "") -> None:
         """Stopped by an error, until somebody asks for a run."""
-        self._leave("fail", claim, RunStatus.FAILED, error)
+        self._leave("fail", claim, RunStatus.FAILED, error, remedy)
 
     def hand_back(self, claim: Claim, reason: str) -> None:
         """Stopped between batches because this runner ends; another goes on."""
@@ -170,12 +175,9 @@ class LeaseRepo:
             self.conn.execute(STATE["approach_fence"], {"timeout": stall_limit(max(self.seconds, SHORTEST))})
             yield
 
-    def _leave(self, transition: str, claim: Claim, run_status: RunStatus, error: str | None) -> None:
-        params = self._of(claim) | {
-            "moves": Jsonb(TRANSITIONS[transition]),
-            "run_status": run_status,
-            "error": storable(error) if error else None,
-        }
+    def _leave(self, transition: str, claim: Claim, run_status: RunStatus, error: str = "", remedy: str = "") -> None:
+        moves = Jsonb(TRANSITIONS[transition])
+        params = self._of(claim) | told(error, remedy) | {"moves": moves, "run_status": run_status}
         if fetch_one(self.conn, STATE["leave"], params) is None:
             raise LeaseLost(f"the lease on {claim.name!r} is lost")
 
