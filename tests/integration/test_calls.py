@@ -11,9 +11,9 @@ from tests.corpora import FIXTURES
 from tests.patience import patient
 from tests.support import Lab
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.findings import Finding
 from vitrina.meta.db import connect
 from vitrina.sources.postgres import PostgresReader
-from vitrina.sql.rules import Finding
 from vitrina.sql.vet import called, vet_select
 
 SCHEMAS = ["content", "ugc"]

@@ -7,9 +7,9 @@ import pytest
 from tests.security.state import hashes
 from tests.sinks import at_batch
 from tests.support import Lab
-from vitrina.control.findings import Finding
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.findings import Finding
 from vitrina.domain.pipeline import Pipeline
 from vitrina.sql.vet import Vetted, vet_select
 

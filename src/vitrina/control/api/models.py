@@ -8,10 +8,11 @@ from psycopg.rows import DictRow
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from vitrina import __version__
+from vitrina.control.api.findings import FindingModel
 from vitrina.control.api.freshness import IncidentOut, LiveOut, WaitOut
-from vitrina.control.findings import Finding
 from vitrina.control.services.freshness import Freshness
 from vitrina.control.services.pipelines import Answer, Standing
+from vitrina.domain.findings import Finding
 from vitrina.domain.lifecycle import RunStatus, Status
 from vitrina.domain.pipeline import Pipeline, Task
 from vitrina.domain.run import RunOptions
@@ -22,20 +23,6 @@ class Body(BaseModel):
     """A body with a field we do not know is refused."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-class FindingModel(BaseModel):
-    """Something validation has to say."""
-
-    level: Literal["error", "warning", "info"]
-    where: str
-    message: str
-    remedy: str
-
-    @classmethod
-    def of(cls, finding: Finding) -> Self:
-        """From the service's."""
-        return cls(**vars(finding))
 
 
 class ProblemModel(BaseModel):

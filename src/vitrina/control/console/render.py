@@ -145,6 +145,7 @@ def _environment(language: str) -> Environment:
         "value": views.shown_value,
         "fields": views.shown_fields,
         **{name: getattr(views, name) for name in ("seconds_of", "rate_of", "shape", "lag_of")},
+        "said": lambda finding: finding.said_in(words),
         "bars": lambda runs: views.bars(runs, words),
         "word": lambda status: words(views.word(status)),
     }

@@ -114,7 +114,7 @@ class Details:
 
     def captures(self) -> list[dict[str, Any]]:
         """Where changes are captured, how far behind, and what to worry about."""
-        reports = [found | {"warnings": "; ".join(found["warnings"])} for found in Looking(self.plane).captures()]
+        reports = [found | {"warnings": found["findings"]} for found in Looking(self.plane).captures()]
         return [{name: found[name] for name in CAPTURE_COLUMNS} for found in reports]
 
     def _database(self, name: str) -> dict[str, Any]:
