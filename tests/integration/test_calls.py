@@ -191,7 +191,7 @@ def test_a_run_that_reads_the_clock_says_so(lab: Lab) -> None:
     query = "SELECT id FROM content.film_work WHERE created < now()"
     pipeline = lab.add(name="clock", target_table="analytics.clock", source_query=query, key=["id"])
     assert lab.run(pipeline)["status"] == "SUCCESS"
-    assert any(e["level"] == "warning" and "clock" in e["event"] for e in lab.events(pipeline))
+    assert any(e["event"] == "finding" and e["fields"]["code"] == "reads_clock" for e in lab.events(pipeline))
 
 
 def test_a_run_may_call_what_the_settings_name(lab: Lab) -> None:

@@ -111,10 +111,10 @@ def test_what_makes_no_row_wrong_is_said_and_nothing_is_compared(live: Living, d
     live.follow(pipeline)
     live.captured.run(ddl)
     at_rest(live)
-    assert ("judged anew", said) in [(event, fields.get("why")) for event, fields in live.told(pipeline)]
+    assert ("judged_anew", said) in [(event, fields.get("why")) for event, fields in live.told(pipeline)]
     assert live.why(pipeline) == ""
     at_rest(live)
-    assert live.events(pipeline).count("judged anew") == 1
+    assert live.events(pipeline).count("judged_anew") == 1
 
 
 def test_a_key_that_a_group_relied_on_and_is_gone_fails_with_the_reason(live: Living) -> None:

@@ -34,7 +34,7 @@ def went(search: Search, pipeline: Pipeline, **options: bool) -> dict[str, Any]:
 
 def reasons(search: Search, pipeline: Pipeline) -> list[str]:
     """Why there was a new index, each time."""
-    return [event["fields"]["why"] for event in search.lab.events(pipeline) if event["event"] == "new index"]
+    return [event["fields"]["why"] for event in search.lab.events(pipeline) if event["event"] == "index_begun"]
 
 
 # ── only what changed is sent ────────────────────────────────────────────────────────────────────────────────────

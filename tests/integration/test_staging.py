@@ -39,7 +39,7 @@ def test_a_query_that_cannot_be_read_by_key_is_loaded_at_once_and_staged_later(l
     pipeline = big(lab, select, key)
     loaded = went(lab, pipeline)
     assert (loaded["rows_written"], loaded["batches"]) == (20_000, 1)
-    assert loaded["said"]["found what to load"]["read"] == "at once"
+    assert loaded["said"]["load_found"]["read"] == "at once"
     lab.assert_equal(pipeline)
     lab.sql("UPDATE content.big SET v = v + 1 WHERE k <= 5000; DELETE FROM content.big WHERE k > 19990")
     changed = went(lab, pipeline)
@@ -52,7 +52,7 @@ def test_a_query_that_cannot_be_read_by_key_is_loaded_at_once_and_staged_later(l
 def test_a_plain_query_is_read_by_key(lab: Lab) -> None:
     pipeline = big(lab, PLAIN, "k")
     said = went(lab, pipeline)["said"]
-    assert said["found what to load"]["read"] == "by key range"
+    assert said["load_found"]["read"] == "by key range"
     assert "staged" not in said
     lab.sql("UPDATE content.big SET v = v + 1 WHERE k % 10 = 0; DELETE FROM content.big WHERE k > 19990")
     said = went(lab, pipeline)["said"]

@@ -27,7 +27,6 @@ class Phrase(Worded):
     READS_SESSION = "reads_session", "depends on the session, not on data"
     TYPE_INPUT = "type_input", "is the input function of a type"
     BEHIND_A_TABLE = "behind_a_table", "an index, a CHECK or the like of a table that is read"
-    CLOCK_WORD = "clock_word", "CURRENT_DATE or the like"
     ALLOW_IT = "allow_it", "leave it out, or have it named in VITRINA_ALLOWED_FUNCTIONS"
     STORE_IT = "store_it", "store the value in the source, or leave it to the mart's column default"
 
@@ -82,7 +81,7 @@ class Code(Worded):
         "reading_not_seen",
         "whether it is read by key or staged could not be seen within {seconds} s",
     )
-    KEY_NOT_UNIQUE = "key_not_unique", "the query gives a key twice: {said}", "make the key unique in the query"
+    KEY_NOT_UNIQUE = "key_not_unique", "the query gives a key twice: {keys}", "make the key unique in the query"
     UNIQUENESS_NOT_SEEN = "uniqueness_not_seen", "whether it is unique could not be seen within {seconds} s"
     CURSOR_NOT_GIVEN = "cursor_not_given", "{columns} is not in the query"
     CURSOR_NOT_INDEXED = (

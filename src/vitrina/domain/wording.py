@@ -22,12 +22,12 @@ class Worded(StrEnum):
         return member
 
 
-def fill(text: str, data: Data, translate: Callable[[str], str] = str) -> str:
+def fill(text: str, data: Mapping[str, object], translate: Callable[[str], str] = str) -> str:
     """A text, or its translation, with the data in its places; a code among the data by its own text."""
     return translate(text).format(**{name: _shown(name, value, data, translate) for name, value in data.items()})
 
 
-def _shown(name: str, value: Json, data: Data, translate: Callable[[str], str]) -> Json:
+def _shown(name: str, value: object, data: Mapping[str, object], translate: Callable[[str], str]) -> object:
     if isinstance(value, Worded):
         others = {key: other for key, other in data.items() if other is not value}
         return fill(value.text, others, translate)
@@ -35,4 +35,10 @@ def _shown(name: str, value: Json, data: Data, translate: Callable[[str], str]) 
         return translate(value) if name == NESTED else value
     if isinstance(value, Mapping):
         return "; ".join(f"{key}: {item}" for key, item in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, Sequence) else value
+    return _listed(value) if isinstance(value, Sequence) else value
+
+
+def _listed(items: Sequence[object]) -> str:
+    """One after the other; a key of several columns has commas of its own."""
+    keys = [", ".join(f"{name} = {part}" for name, part in item.items()) for item in items if isinstance(item, Mapping)]
+    return "; ".join(keys) if keys else ", ".join(map(str, items))

@@ -4,15 +4,16 @@ A lost connection is an attempt like any other if the meta-store can be reached 
 recovery takes over.
 """
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Event
 from uuid import UUID
 
 import structlog
 
 from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, RetryableError, VitrinaError
+from vitrina.domain.events import Event
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.leases import Claim, LeaseRepo, told
@@ -39,7 +40,7 @@ class PipelineDispatcher:
     connections: Connections
     identity: Identity
     heartbeat: Heartbeat
-    stopping: Event
+    stopping: threading.Event
     claimed: Callable[[], None] = lambda: None  # told before a run begins: there may be more to do
 
     def __post_init__(self) -> None:
@@ -148,7 +149,7 @@ class PipelineDispatcher:
         return self.settings.backoff_seconds[min(claim.attempt, len(self.settings.backoff_seconds)) - 1]
 
     def _next_attempt(self, claim: Claim, leases: LeaseRepo, error: RetryableError | DatabaseLost) -> Claim:
-        RunLog(leases.conn, claim).say("warning", "failed, trying again", **_why(error), in_seconds=self._pause(claim))
+        RunLog(leases.conn, claim).say("warning", Event.RETRIED, **_why(error), in_seconds=self._pause(claim))
         self.heartbeat.forget(claim.run_id)
         following = leases.begin_attempt(claim, error.message, error.remedy)
         _meter(claim).retry()
@@ -167,7 +168,7 @@ class PipelineDispatcher:
     def _fail(self, claim: Claim, error: VitrinaError) -> None:
         leases = self._leases()
         try:
-            RunLog(leases.conn, claim).say("error", "failed", **_why(error))
+            RunLog(leases.conn, claim).say("error", Event.FAILED, **_why(error))
             leases.fail(claim, error.message, error.remedy)
         except LeaseLost:
             _meter(claim).lease_lost()

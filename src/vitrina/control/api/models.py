@@ -12,6 +12,7 @@ from vitrina.control.api.findings import FindingModel
 from vitrina.control.api.freshness import IncidentOut, LiveOut, WaitOut
 from vitrina.control.services.freshness import Freshness
 from vitrina.control.services.pipelines import Answer, Standing
+from vitrina.domain.events import Said, shown
 from vitrina.domain.findings import Finding
 from vitrina.domain.lifecycle import RunStatus, Status
 from vitrina.domain.pipeline import Pipeline, Task
@@ -246,8 +247,14 @@ class EventOut(BaseModel):
     id: int
     at: datetime
     level: str
-    event: str
+    event: str = Field(description="What it is, for programs: stable, and listed in docs/reference.md.")
+    message: str = Field(description="The same for people, in English.")
     fields: dict[str, Any]
+
+    @classmethod
+    def of(cls, row: Said) -> Self:
+        """From the meta-store."""
+        return cls.model_validate({**row, "message": shown(row["event"], row["fields"])[0]})
 
 
 class VersionOut(BaseModel):

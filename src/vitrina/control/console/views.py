@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -113,7 +114,7 @@ def shown_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def shown_fields(fields: dict[str, Any]) -> str:
+def shown_fields(fields: Mapping[str, object]) -> str:
     """What an event says besides its name."""
     return " ".join(f"{name}={shown_value(value)}" for name, value in fields.items())
 

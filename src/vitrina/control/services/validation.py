@@ -168,8 +168,7 @@ class Validation:
             rows = reader.fetch(_duplicates(query))
         if rows:
             keys = [{name: str(row[name]) for name in query.key} for row in rows]
-            said = "; ".join(", ".join(f"{name} = {value}" for name, value in key.items()) for key in keys)
-            self._say("error", "key", Code.KEY_NOT_UNIQUE, keys=keys, said=said)
+            self._say("error", "key", Code.KEY_NOT_UNIQUE, keys=keys)
 
     def _foretell(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader, mart: Mart) -> None:
         """How the next run reads the query, by asking what it will ask."""

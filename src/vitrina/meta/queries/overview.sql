@@ -80,11 +80,11 @@ WHERE r.pipeline_id = %(pipeline_id)s
 ORDER BY r.id
 
 -- name: last_events
--- The end of what a run said, in order; only lines that hold a text, if one is given.
+-- The end of what a run said, in order; only lines that hold a text, if one is given, or are events that are named.
 SELECT * FROM (
     SELECT e.id, e.at, e.level, e.event, e.fields FROM etl.etl_run_events e
     WHERE e.run_id = %(run_id)s
-      AND (%(text)s::text IS NULL OR strpos(lower(concat_ws(' ', e.level, e.event, e.fields)), lower(%(text)s)) > 0)
+      AND (%(text)s::text IS NULL OR e.event = ANY(%(named)s) OR strpos(lower(concat_ws(' ', e.level, e.event, e.fields)), lower(%(text)s)) > 0)
     ORDER BY e.id DESC LIMIT %(limit)s) AS tail
 ORDER BY id
 

@@ -77,7 +77,7 @@ UPDATE etl.etl_runs SET bursts = 1 WHERE id = %(run_id)s AND due_at IS NOT NULL
 -- name: move_events
 -- What it found worth saying goes with it; that it began and ended does not.
 UPDATE etl.etl_run_events SET run_id = %(hour_id)s
-WHERE run_id = %(run_id)s AND (level <> 'info' OR event NOT IN ('started', 'mart is ready', 'succeeded', 'followed'))
+WHERE run_id = %(run_id)s AND (level <> 'info' OR event <> ALL(%(passing)s))
 
 -- name: drop
 DELETE FROM etl.etl_runs WHERE id = %(run_id)s

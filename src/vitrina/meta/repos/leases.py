@@ -10,6 +10,7 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from vitrina.domain.errors import LeaseLost
+from vitrina.domain.events import PASSING
 from vitrina.domain.lifecycle import TRANSITIONS, RunStatus, Status
 from vitrina.domain.positions import Stored
 from vitrina.domain.run import RunOptions
@@ -142,7 +143,7 @@ class LeaseRepo:
         if hour is None:
             self.conn.execute(RUNS["mark_burst"], run)
         else:
-            self.conn.execute(RUNS["move_events"], run | {"hour_id": hour["id"]})
+            self.conn.execute(RUNS["move_events"], run | {"hour_id": hour["id"], "passing": [*PASSING]})
             self.conn.execute(RUNS["drop"], run)
 
     def others_wait(self, avoided: Sequence[str] = ()) -> bool:
