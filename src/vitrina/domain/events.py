@@ -96,7 +96,7 @@ class Said(TypedDict):
     fields: Measured
 
 
-def told(finding: Finding) -> dict[str, Json]:
+def fields_of(finding: Finding) -> dict[str, Json]:
     """A finding as the fields of an event."""
     said = finding.as_json()
     return {name: said[name] for name in ("message", "remedy", "code", "data")}

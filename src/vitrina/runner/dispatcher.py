@@ -16,7 +16,7 @@ from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, Retryabl
 from vitrina.domain.events import Event
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.meta.db import Connection
-from vitrina.meta.repos.leases import Claim, LeaseRepo, told
+from vitrina.meta.repos.leases import Claim, LeaseRepo, error_columns
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.metrics.events import Meter
 from vitrina.neighbours import neighbours_of
@@ -176,7 +176,7 @@ class PipelineDispatcher:
 
 
 def _why(error: VitrinaError) -> dict[str, str]:
-    return {name: text for name, text in told(error.message, error.remedy).items() if text}
+    return {name: text for name, text in error_columns(error.message, error.remedy).items() if text}
 
 
 def _meter(claim: Claim) -> Meter:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from vitrina.domain.errors import DatabaseLost, RetryableError
-from vitrina.domain.events import Event, told
+from vitrina.domain.events import Event, fields_of
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.domain.positions import parse_position
@@ -123,7 +123,7 @@ class PipelineExecutor:
     ) -> Job:
         settings = self.connections.settings
         for finding in vet_plan(reader, plan, settings):
-            log.say("warning", Event.FINDING, **told(finding))
+            log.say("warning", Event.FINDING, **fields_of(finding))
         key = resolve_key(self.leases.conn, plan) if plan.transforms else plan.key
         job = make_job(claim.pipeline_id, pipeline, plan, reader, key, settings, control.check)
         job.options, job.written_before = claim.options, written_to(plan.target, claim.columns)

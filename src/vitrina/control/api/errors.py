@@ -73,8 +73,7 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:
         Finding("error", ".".join(str(part) for part in item["loc"]), Code.INVALID_VALUE, {"error": item["msg"]})
         for item in error.errors()
     ]
-    detail = "; ".join(f"{finding.where}: {finding.message}" for finding in found)
-    return problem(request, 422, detail, findings=found)
+    return problem(request, 422, f"{found[0].where}: {found[0].message}", findings=found)
 
 
 def _http(request: Request, error: Exception) -> JSONResponse:

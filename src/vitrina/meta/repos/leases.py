@@ -30,7 +30,7 @@ def storable(error: str) -> str:
     return error[:ERROR_LENGTH].replace("\0", "\\0").encode(errors="backslashreplace").decode()[:ERROR_LENGTH]
 
 
-def told(error: str, remedy: str = "") -> dict[str, str | None]:
+def error_columns(error: str, remedy: str = "") -> dict[str, str | None]:
     """What is wrong and what to do about it, each in a column of its own."""
     return {"error": storable(error) or None, "remedy": storable(remedy) or None}
 
@@ -118,7 +118,7 @@ class LeaseRepo:
     def begin_attempt(self, claim: Claim, error: str, remedy: str = "") -> Claim:
         """Close the attempt that failed and open the next, under the same claim."""
         with self._transaction():
-            params = self._of(claim) | told(error, remedy)
+            params = self._of(claim) | error_columns(error, remedy)
             found = self.conn.execute(RUNS["begin_attempt"], params).fetchone()
             if found is None:
                 raise LeaseLost(f"the lease on {claim.name!r} is lost")
@@ -178,7 +178,7 @@ class LeaseRepo:
 
     def _leave(self, transition: str, claim: Claim, run_status: RunStatus, error: str = "", remedy: str = "") -> None:
         moves = Jsonb(TRANSITIONS[transition])
-        params = self._of(claim) | told(error, remedy) | {"moves": moves, "run_status": run_status}
+        params = self._of(claim) | error_columns(error, remedy) | {"moves": moves, "run_status": run_status}
         if fetch_one(self.conn, STATE["leave"], params) is None:
             raise LeaseLost(f"the lease on {claim.name!r} is lost")
 

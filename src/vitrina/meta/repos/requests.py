@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from vitrina.domain.errors import LeaseLost
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries
-from vitrina.meta.repos.leases import told
+from vitrina.meta.repos.leases import error_columns
 
 SQL = queries("requests")
 
@@ -89,7 +89,7 @@ class RequestRepo:
 
     def fail(self, claim: RequestClaim, error: str, remedy: str = "") -> None:
         """Answered: it cannot be done, and why."""
-        self._leave("fail", claim, **told(error, remedy))
+        self._leave("fail", claim, **error_columns(error, remedy))
 
     def give_back(self, claim: RequestClaim) -> None:
         """This runner ends; another answers."""
