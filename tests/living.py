@@ -86,7 +86,7 @@ class Living:
 
     def why(self, pipeline: Pipeline) -> str:
         """Why the last run compared in full."""
-        return next((fields["why"] for event, fields in self.told(pipeline) if event == "comparing in full"), "")
+        return next((fields["why"] for event, fields in self.told(pipeline) if event == "comparing"), "")
 
     def told(self, pipeline: Pipeline) -> list[tuple[str, dict[str, Any]]]:
         """What the last run said, with the details."""

@@ -145,7 +145,7 @@ def failed(sink: Sink, pipeline: Pipeline, **options: bool) -> str:
     """The error of a run that fails."""
     run = sink.lab.run(pipeline, **options)
     assert (run["status"], sink.lab.status(pipeline)) == ("FAILED", "FAILED")
-    return str(run["error"])
+    return str(run["said"])
 
 
 def assert_equal(sink: Sink, pipeline: Pipeline) -> None:

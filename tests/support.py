@@ -178,7 +178,7 @@ class Lab:
         """How a request stands."""
         row = RequestRepo(self.db).get(request_id)
         assert row is not None
-        return row
+        return _with_words(row)
 
     def reconcile(self, pipeline: Pipeline, **params: Any) -> dict[str, Any]:
         """The report of a reconcile request."""
@@ -199,8 +199,8 @@ class Lab:
             thread.join()
 
     def last_run(self, pipeline: Pipeline) -> dict[str, Any]:
-        """The latest row of etl_runs."""
-        return RunRepo(self.db).recent(pipeline.id, 1)[0]
+        """The latest row of etl_runs, and what it says of an error."""
+        return _with_words(RunRepo(self.db).recent(pipeline.id, 1)[0])
 
     def status(self, pipeline: Pipeline) -> str:
         """Where it stands."""
@@ -274,3 +274,8 @@ def differences(conn: Connection, select: str, mart: str) -> int:
     ).fetchone()
     assert row is not None
     return int(row["n"])
+
+
+def _with_words(row: dict[str, Any]) -> dict[str, Any]:
+    """With `said`: what is wrong and what to do about it, in one line."""
+    return row | {"said": " — ".join(text for text in (row["error"], row["remedy"]) if text) or None}

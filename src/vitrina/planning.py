@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.findings import Finding
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
 from vitrina.domain.policy import is_outside, require_allowed_target, split_table
 from vitrina.domain.run import RunOptions
@@ -17,7 +18,6 @@ from vitrina.sources.postgres import PostgresReader
 from vitrina.sql.guard import check_select
 from vitrina.sql.live import guardable
 from vitrina.sql.live.impact import CHANGED
-from vitrina.sql.rules import Finding
 from vitrina.sql.vet import vet_select
 from vitrina.transforms.chain import resolve_transformer
 

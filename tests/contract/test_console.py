@@ -354,3 +354,52 @@ def test_no_secret_of_a_source_is_shown() -> None:
             shown = client.get("/system/health").text
             assert "far" in shown
             assert "planted" not in shown
+
+
+def test_a_servers_detail_is_what_is_wrong_and_its_hint_is_the_remedy(console: httpx.Client, api: Api) -> None:
+    select = "SELECT f.id AS film_id, f.{} AS title FROM content.film_work f"
+    detailed = api.lab.add(source_query=select.format("title::json"), key=["film_id"])
+    run = api.lab.run(detailed)
+    page = console.get(f"/runs/{run['id']}").text
+    assert re.search(
+        r'<div class="wrong"><p>invalid input syntax for type json[^<]*Token[^<]* is invalid\.</p></div>', page
+    )
+    hinted = api.lab.add(
+        source_query=select.format("titel"), key=["film_id"], name="hinted", target_table="analytics.b"
+    )
+    run = api.lab.run(hinted)
+    page = console.get(f"/runs/{run['id']}").text
+    assert re.search(r'column f.titel does not exist</p><p class="remedy">Perhaps you meant', page)
+
+
+def test_what_a_run_says_is_kept_by_code_and_shown_in_the_visitors_language(console: httpx.Client, api: Api) -> None:
+    run = api.lab.run(
+        api.lab.add(source_query="SELECT f.id, f.title, now() AS at FROM content.film_work f", key=["id"])
+    )
+    old = "INSERT INTO etl.etl_run_events (run_id, level, event) VALUES (%s, 'info', %s)"
+    api.lab.sql(old, run["id"], "an older program said this")
+    english = _log(console, run["id"], "en")
+    assert "mart is ready" in english
+    assert "the query reads the clock (now())" in english
+    russian = _log(console, run["id"], "ru")
+    assert "витрина готова" in russian
+    assert "запрос читает часы (now())" in russian
+    assert "сравнивайте со столбцом" in russian
+    assert "an older program said this" in russian
+    assert "mart is ready" not in russian
+    for language, text in (("en", "Mart is"), ("ru", "готова"), ("ru", "mart_ready")):
+        assert _log(console, run["id"], language, q=text).count("<li") == 1
+
+
+def _log(console: httpx.Client, run_id: int, language: str, **params: str) -> str:
+    """The lines of a run's log, as a browser of that language gets them."""
+    headers = {"Accept-Language": language}
+    return console.get(f"/runs/{run_id}/log", params=params, headers=headers).text
+
+
+def test_findings_are_said_in_the_visitors_language(console: httpx.Client, api: Api) -> None:
+    form = {"name": "x", "target_table": "analytics.x", "key": "id"}
+    form["source_query"] = "SELECT f.id, pg_sleep(1)::text AS t FROM content.film_work f"
+    said = console.post("/editor/check", data=form, headers={"Accept-Language": "ru", "Origin": api.url}).text
+    assert "функция pg_catalog.pg_sleep объявлена VOLATILE" in said
+    assert "уберите её или добавьте в VITRINA_ALLOWED_FUNCTIONS" in said

@@ -53,7 +53,8 @@ def test_a_run_without_elasticsearch_fails_in_a_sentence_and_no_other_run_does(a
         assert api.wait_for("table", "FAILED", "IDLE")["status"] == "IDLE"
     run = api.get("/pipelines/films/runs")["items"][0]
     assert (run["status"], run["attempt"]) == ("FAILED", 1)
-    assert "ELASTICSEARCH_URL is not set — set it to http" in run["error"]
+    assert "ELASTICSEARCH_URL is not set" in run["error"]
+    assert run["remedy"].startswith("set it to http")
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def run_id(api: Api, runner: Runner) -> int:
 def test_events_of_a_run_end_with_its_outcome(api: Api, run_id: int) -> None:
     said = events(api, run_id)
     assert said[0]["data"]["event"] == "started"
+    assert ("mart_ready", "mart is ready") in [(e["data"].get("event"), e["data"].get("message")) for e in said]
     assert [event["event"] for event in said[-1:]] == ["end"]
     assert (said[-1]["data"]["status"], said[-1]["data"]["rows_written"]) == ("SUCCESS", 60)
 

@@ -49,7 +49,8 @@ def test_created_with_location_etag_and_findings(api: Api) -> None:
     assert (made["status"], made["version"], made["target"]) == ("IDLE", 1, "analytics.films")
     assert response.headers["ETag"] == '"1"'
     assert response.headers["Location"] == f"/api/v1/pipelines/{made['id']}"
-    assert any("would run: CREATE TABLE" in finding["message"] for finding in made["findings"])
+    (found,) = [finding for finding in made["findings"] if finding["code"] == "would_create_table"]
+    assert found["message"] == f"would run: {found['data']['statement']}"
 
 
 def test_id_and_tasks_may_be_given(api: Api) -> None:

@@ -194,7 +194,7 @@ def test_a_run_keeps_its_version_until_reload(api: Api, runner: Runner) -> None:
     ended = wait(lambda: api.get(f"/runs/{run['id']}"), lambda run: run["finished_at"])
     assert (ended["status"], ended["config_version"], ended["rows_written"]) == ("SUCCESS", 1, 60)
     assert ended["batches"] < 6
-    assert any(event["event"] == "configuration reloaded" for event in api_events(api, run["id"]))
+    assert any(event["event"] == "reloaded" for event in api_events(api, run["id"]))
 
 
 @pytest.mark.parametrize("mode", [{}, {"source_query": CHANGED_FILMS, "mode": "incremental"}])

@@ -3,15 +3,19 @@
 import re
 from dataclasses import fields
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from vitrina.domain.events import Event, Measured
+from vitrina.domain.findings import Code, Phrase
 from vitrina.domain.lifecycle import TRANSITIONS
 from vitrina.domain.pipeline import Pipeline, Task
 from vitrina.domain.run import RunOptions
+from vitrina.domain.wording import Worded
 from vitrina.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -21,6 +25,19 @@ HEAD = """\
 
 Written from the code by `make reference`; a test holds it to it. What things are for is in
 [pipelines.md](pipelines.md).
+"""
+FINDINGS = """\
+## Findings
+
+What `validate`, `plan` and the API say about a pipeline, a query or a capture. A program goes by `code` and `data`,
+which stay; the message and the remedy are for people, and the console says them in its visitor's language.
+"""
+EVENTS = """\
+## Events of a run
+
+What a run says while it runs, in `etl.etl_run_events` and in `GET /api/v1/runs/{id}/events`: kept by code, with fields
+beside it. `finding` carries a finding: `code`, `data`, `message` and `remedy`. Lines that older programs
+wrote have the text in the place of the code. The fields below are read by programs; others are for people.
 """
 
 
@@ -37,8 +54,23 @@ def reference() -> str:
         "## Transitions\n\n| name | from | to |\n|---|---|---|\n" + "".join(moves()),
         "## Settings\n\nIn the environment or `.env`, in capitals, `VITRINA_` before all but `ELASTICSEARCH_URL`.\n",
         table("setting", Settings, meanings()),
+        FINDINGS,
+        "| code | data | message | remedy |\n|---|---|---|---|\n" + "".join(row(code, code.remedy) for code in Code),
+        "| `why`, `way`, `via` | data | text |\n|---|---|---|\n" + "".join(map(row, Phrase)),
+        EVENTS,
+        "| code | text |\n|---|---|\n" + "".join(f"| `{event.value}` | {event.text} |\n" for event in Event),
+        "| field | type |\n|---|---|\n"
+        + "".join(f"| `{name}` | `{of.__name__}` |\n" for name, of in Measured.__annotations__.items()),
     ]
     return "\n".join(parts)
+
+
+def row(worded: Worded, *more: str) -> str:
+    """A code, the names of its data, and its texts."""
+    names = dict.fromkeys(name for text in (worded.text, *more) for _, name, _, _ in Formatter().parse(text) if name)
+    plain = [re.sub(r"\{(\w+)[!:][^}]*\}", r"{\1}", text) for text in (worded.text, *more)]
+    texts = [text.replace("{{", "{").replace("}}", "}").replace("|", r"\|") for text in plain]
+    return f"| `{worded.value}` | {', '.join(f'`{name}`' for name in names)} | {' | '.join(texts)} |\n"
 
 
 def table(head: str, model: type[BaseModel], words: dict[str, str]) -> str:

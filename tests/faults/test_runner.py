@@ -199,7 +199,7 @@ def test_a_pipeline_that_kills_its_runner_three_times_ends_failed_and_the_others
         driver.start()
         driver.wait(lambda: driver.processes[-1].poll() is not None or driver.lab.status(killer) == "FAILED")
         assert len(driver.processes) <= 4
-    assert "lost 3 times in a row" in driver.lab.last_run(killer)["error"]
+    assert "lost 3 times in a row" in driver.lab.last_run(killer)["said"]
     driver.lab.request(other)
     driver.wait_for_end(other)
     driver.assert_all_well(other)

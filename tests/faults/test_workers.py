@@ -108,7 +108,7 @@ def test_a_batch_that_takes_too_long_is_an_attempt(lab: Lab, mark: Path) -> None
     lab.configure(transform_timeout_seconds=0.3)
     run = lab.run(add(lab, "hang"))
     assert (run["status"], run["attempt"]) == ("FAILED", 3)
-    assert "did not finish its batch within 0.3 s" in run["error"]
+    assert "did not finish its batch within 0.3 s" in run["said"]
     assert is_gone(mark)
 
 
@@ -126,7 +126,7 @@ def test_a_crash_is_an_attempt_of_its_run_alone(lab: Lab, mark: Path, name: str,
     lab.configure(transform_memory_mb=512)
     run = lab.run(add(lab, name))
     assert (run["status"], run["attempt"]) == ("FAILED", attempts)
-    assert said in run["error"]
+    assert said in run["said"]
     assert lab.run(add(lab, "who"))["status"] == "SUCCESS"
 
 

@@ -11,9 +11,9 @@ from tests.corpora import FIXTURES
 from tests.patience import patient
 from tests.support import Lab
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.findings import Finding
 from vitrina.meta.db import connect
 from vitrina.sources.postgres import PostgresReader
-from vitrina.sql.rules import Finding
 from vitrina.sql.vet import called, vet_select
 
 SCHEMAS = ["content", "ugc"]
@@ -183,7 +183,7 @@ def test_a_role_without_any_of_our_grants_can_be_a_source(lab: Lab) -> None:
 
 def test_a_run_of_a_refused_query_fails_and_names_the_reason(lab: Lab) -> None:
     run = lab.run(lab.add(name="leak", target_table="analytics.leak", source_table="content.leak", key=["id"]))
-    assert (run["status"], "auth.users" in run["error"]) == ("FAILED", True)
+    assert (run["status"], "auth.users" in run["said"]) == ("FAILED", True)
     assert lab.value("SELECT to_regclass('analytics.leak')") is None
 
 
@@ -191,7 +191,7 @@ def test_a_run_that_reads_the_clock_says_so(lab: Lab) -> None:
     query = "SELECT id FROM content.film_work WHERE created < now()"
     pipeline = lab.add(name="clock", target_table="analytics.clock", source_query=query, key=["id"])
     assert lab.run(pipeline)["status"] == "SUCCESS"
-    assert any(e["level"] == "warning" and "clock" in e["event"] for e in lab.events(pipeline))
+    assert any(e["event"] == "finding" and e["fields"]["code"] == "reads_clock" for e in lab.events(pipeline))
 
 
 def test_a_run_may_call_what_the_settings_name(lab: Lab) -> None:

@@ -223,7 +223,7 @@ def test_a_pause_asked_of_a_lost_runner_is_granted(lab: Lab) -> None:
     with dispatcher(lab) as runner:
         assert runner.dispatch_next() is None
     assert lab.status(pipeline) == "PAUSED"
-    assert "paused, as was asked for" in lab.last_run(pipeline)["error"]
+    assert "paused, as was asked for" in lab.last_run(pipeline)["said"]
 
 
 def test_a_disabled_pipeline_of_a_lost_runner_fails(lab: Lab) -> None:
@@ -233,7 +233,7 @@ def test_a_disabled_pipeline_of_a_lost_runner_fails(lab: Lab) -> None:
     with dispatcher(lab) as runner:
         assert runner.dispatch_next() is None
     assert lab.status(pipeline) == "FAILED"
-    assert "disabled" in lab.last_run(pipeline)["error"]
+    assert "disabled" in lab.last_run(pipeline)["said"]
 
 
 def test_nothing_is_buried_for_a_reason_that_no_longer_holds(lab: Lab) -> None:
@@ -256,7 +256,7 @@ def test_the_third_lost_runner_in_a_row_is_the_last(lab: Lab) -> None:
     with dispatcher(lab) as runner:
         assert runner.dispatch_next() is None
     assert lab.status(pipeline) == "FAILED"
-    assert "lost 3 times in a row" in lab.last_run(pipeline)["error"]
+    assert "lost 3 times in a row" in lab.last_run(pipeline)["said"]
     assert [attempt for attempt, _, _ in runs(lab)] == [1, 2, 3]
     assert lab.run(pipeline)["status"] == "SUCCESS"
 

@@ -102,7 +102,7 @@ def test_two_keys_that_a_nondeterministic_mart_takes_for_one_are_named(lab: Lab)
     pipeline = source(lab, ["a", "b", "c"])
     lab.run(pipeline)
     lab.sql("INSERT INTO content.words VALUES ('B', 0)")
-    error = lab.run(pipeline)["error"]
+    error = lab.run(pipeline)["said"]
     assert "a key twice: k = " in error
     assert error.split("k = ")[1][0] in "bB"
     assert lab.value("SELECT count(*) FROM analytics.mart") == 3
@@ -111,7 +111,7 @@ def test_two_keys_that_a_nondeterministic_mart_takes_for_one_are_named(lab: Lab)
 def test_two_keys_that_a_nondeterministic_mart_takes_for_one_are_not_loaded(lab: Lab) -> None:
     mart(lab, loose(lab))
     pipeline = source(lab, ["a", "A"])
-    assert "a key twice: " in lab.run(pipeline)["error"]
+    assert "a key twice: " in lab.run(pipeline)["said"]
     assert lab.value("SELECT count(*) FROM analytics.mart") == 0
 
 

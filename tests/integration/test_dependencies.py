@@ -111,10 +111,10 @@ def test_what_makes_no_row_wrong_is_said_and_nothing_is_compared(live: Living, d
     live.follow(pipeline)
     live.captured.run(ddl)
     at_rest(live)
-    assert ("judged anew", said) in [(event, fields.get("why")) for event, fields in live.told(pipeline)]
+    assert ("judged_anew", said) in [(event, fields.get("why")) for event, fields in live.told(pipeline)]
     assert live.why(pipeline) == ""
     at_rest(live)
-    assert live.events(pipeline).count("judged anew") == 1
+    assert live.events(pipeline).count("judged_anew") == 1
 
 
 def test_a_key_that_a_group_relied_on_and_is_gone_fails_with_the_reason(live: Living) -> None:
@@ -124,7 +124,7 @@ def test_a_key_that_a_group_relied_on_and_is_gone_fails_with_the_reason(live: Li
     live.follow(pipeline)
     live.captured.run("ALTER TABLE content.album DROP CONSTRAINT album_pkey")
     at_rest(live)
-    assert "must appear in the GROUP BY clause" in live.lab.last_run(pipeline)["error"]
+    assert "must appear in the GROUP BY clause" in live.lab.last_run(pipeline)["said"]
 
 
 # ── other places ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -186,7 +186,7 @@ def test_what_policies_mean_for_the_reader_of_another_server_is_watched(elsewher
     elsewhere.captured.run(ddl.replace("{}", role))
     if "pg_read_all_data" in ddl:  # no policy is for it any more, and an empty query is not believed
         at_rest(elsewhere)
-        assert "the query gives no rows at all" in elsewhere.lab.last_run(pipeline)["error"]
+        assert "the query gives no rows at all" in elsewhere.lab.last_run(pipeline)["said"]
     else:
         at_rest(elsewhere)
     assert said in elsewhere.why(pipeline)
@@ -303,7 +303,7 @@ def test_a_column_of_another_type_is_drift(live: Living) -> None:
     live.captured.run("DROP VIEW content.shown CASCADE; CREATE VIEW content.shown AS SELECT id, 1 AS title"
                       " FROM content.song; GRANT SELECT ON content.shown TO vitrina_reader")  # fmt: skip
     at_rest(live)
-    assert "drift: the query changed the type of title" in live.lab.last_run(pipeline)["error"]
+    assert "drift: the query changed the type of title" in live.lab.last_run(pipeline)["said"]
 
 
 def test_a_checkpoint_without_dependencies_is_taken_over_without_a_comparison(live: Living) -> None:

@@ -102,7 +102,7 @@ def test_a_null_that_comes_with_the_ddl_that_allows_it(live: Living, monkeypatch
     ddl = "ALTER TABLE content.banned ALTER song DROP NOT NULL; INSERT INTO content.banned VALUES (NULL)"
     once(monkeypatch, PLACES["between keys and rows"], lambda: live.captured.run(ddl))
     at_rest(live)
-    assert "the query gives no rows at all" in live.lab.last_run(pipeline)["error"]
+    assert "the query gives no rows at all" in live.lab.last_run(pipeline)["said"]
     live.follow(pipeline, allow_deletes=True)
     assert live.lab.value("SELECT count(*) FROM analytics.mart") == 0
 

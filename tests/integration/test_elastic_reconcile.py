@@ -57,7 +57,7 @@ def test_a_version_set_by_hand_far_above_ours_is_overtaken_by_a_repair(search: S
     search.lab.sql("UPDATE content.film_work SET title = 'ours' WHERE id = %s", id_)
     run = search.lab.run(pipeline)
     assert run["status"] == "FAILED"
-    assert "somebody else writes" in run["error"]
+    assert "somebody else writes" in run["said"]
     assert search.lab.run(pipeline, repair=True)["status"] == "SUCCESS"
     assert search.documents() == search.wanted(pipeline)
 

@@ -120,8 +120,6 @@ def test_an_emptied_index_is_noticed_by_the_next_look_and_filled_again(search: S
         search.lab.sql("UPDATE etl.etl_mart_audits SET next_at = now(), size = 7")
         for _ in range(2):  # one notices, one compares
             live.follow(pipeline)
-        said = [
-            event["fields"]["why"] for event in search.lab.events(pipeline) if event["event"] == "comparing in full"
-        ]
+        said = [event["fields"]["why"] for event in search.lab.events(pipeline) if event["event"] == "comparing"]
         assert "the mart was emptied by hand" in said
         assert search.documents() == search.wanted(pipeline)

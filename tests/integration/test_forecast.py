@@ -77,9 +77,9 @@ def test_a_run_reads_its_query_as_was_foretold(lab: Lab, name: str) -> None:
 @pytest.mark.parametrize("name", ["plain", "columns to add", "a stamp"])
 def test_a_run_changes_the_mart_by_the_statements_that_were_foretold(lab: Lab, name: str) -> None:
     pipeline = stored(lab, CORPUS[name])
-    said = [f.message.removeprefix("would run: ") for f in check(lab, pipeline).findings if "would run" in f.message]
+    said = [f.data["statement"] for f in check(lab, pipeline).findings if "statement" in f.data]
     read(lab, pipeline)
-    [ready] = [e["fields"] for e in lab.events(pipeline) if e["event"] == "mart is ready"]
+    [ready] = [e["fields"] for e in lab.events(pipeline) if e["event"] == "mart_ready"]
     assert ready["ddl"] == said
 
 
@@ -135,8 +135,8 @@ def read(lab: Lab, pipeline: Pipeline) -> Reading:
     said = {e["event"]: e["fields"] for e in lab.events(pipeline) if e["run_id"] == run["id"]}
     if "staged" in said:
         return Reading(How.STAGED, said["staged"]["why"])
-    if "found what to load" in said:
-        return Reading(How(said["found what to load"]["read"]), said.get("loaded", {}).get("why", ""))
+    if "load_found" in said:
+        return Reading(How(said["load_found"]["read"]), said.get("loaded", {}).get("why", ""))
     return Reading(How.AT_ONCE, said["loaded"]["why"]) if "loaded" in said else Reading(How.BY_KEY)
 
 

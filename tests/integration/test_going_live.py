@@ -60,7 +60,7 @@ def running(lab: Lab, pipeline: Pipeline) -> Iterator[None]:
 
 
 def is_waiting(lab: Lab, pipeline: Pipeline) -> bool:
-    return "waiting for transactions that were open" in [event["event"] for event in lab.events(pipeline)]
+    return "barrier_set" in [event["event"] for event in lab.events(pipeline)]
 
 
 def added_under_a_writer(live: Living, writer: psycopg.Connection) -> Pipeline:
@@ -79,8 +79,8 @@ def test_a_transaction_open_before_its_table_was_captured_is_waited_for(lab: Lab
         pipeline = added_under_a_writer(live, writer)
         with running(lab, pipeline):
             wait_for(lambda: is_waiting(lab, pipeline))
-            wait_for(lambda: "waits for a transaction that was open" in live.events(pipeline))
-            assert "comparing in full" not in live.events(pipeline)
+            wait_for(lambda: "barred" in live.events(pipeline))
+            assert "comparing" not in live.events(pipeline)
             assert f"session {writer.info.backend_pid} of" in str([event["fields"] for event in lab.events(pipeline)])
             writer.commit()
         assert "live" in live.events(pipeline)
@@ -306,8 +306,8 @@ def test_a_table_not_captured_for_a_while_fails_with_the_remedy_and_then_catches
     wait_for(lambda: wal.tip.last_id > wal.position(pipeline)["id"])
     run = lab.run(pipeline)
     assert run["status"] == "FAILED"
-    assert "not captured: ugc.ratings" in run["error"]
-    assert "vitrina capture install --source warehouse --tables ugc.ratings" in run["error"]
+    assert "not captured: ugc.ratings" in run["said"]
+    assert "vitrina capture install --source warehouse --tables ugc.ratings" in run["said"]
     lab.sql("DELETE FROM ugc.ratings WHERE rating > 8")
     wal.captured.install("ugc.ratings")
     wal.follow(pipeline)

@@ -37,7 +37,7 @@ def columns(live: Living, table: str) -> set[str]:
 
 
 def comparisons(lab: Lab) -> int:
-    return int(lab.value("SELECT count(*) FROM etl.etl_run_events WHERE event = 'comparing in full'"))
+    return int(lab.value("SELECT count(*) FROM etl.etl_run_events WHERE event = 'comparing'"))
 
 
 def test_the_log_keeps_what_a_mart_needs_and_no_more(wal: Living) -> None:

@@ -298,7 +298,7 @@ def test_a_changed_query_drops_the_checkpoint_and_says_so(notes: Lab) -> None:
     changed = NOTES.replace("body", "upper(body) AS body")
     notes.sql("UPDATE etl.etl_pipelines SET source_query = %s", changed)
     assert counts(notes.run(pipeline)) == (3, 3, 0, 0)
-    assert "checkpoint dropped: the configuration has changed" in [e["event"] for e in notes.events(pipeline)]
+    assert "checkpoint_dropped" in [e["event"] for e in notes.events(pipeline)]
 
 
 @pytest.mark.parametrize("how", ["DROP TABLE analytics.mart", "TRUNCATE analytics.mart"])
@@ -446,7 +446,7 @@ def refusal(lab: Lab, pipeline: Pipeline) -> str:
     """The error of a run that must fail, having written nothing."""
     run = lab.run(pipeline)
     assert (run["status"], run["rows_written"], lab.status(pipeline)) == ("FAILED", 0, "FAILED")
-    return str(run["error"])
+    return str(run["said"])
 
 
 @pytest.mark.scenario(29)

@@ -132,7 +132,7 @@ def test_a_request_that_is_too_large_is_split(search: Search, proxy: Proxy) -> N
 
 def test_one_document_that_is_too_large_is_named(search: Search, proxy: Proxy) -> None:
     proxy.rule = lambda proxy, request: (413, b"") if request.is_bulk else None
-    error = search.lab.run(search.add())["error"]
+    error = search.lab.run(search.add())["said"]
     assert "bytes is too large for Elasticsearch — make it smaller, or raise http.max_content_length there" in error
 
 
@@ -143,7 +143,7 @@ def test_a_full_disk_is_waited_for_only_so_long(search: Search, proxy: Proxy) ->
     pipeline = search.add()
     run = search.lab.run(pipeline)
     assert (run["status"], run["attempt"], search.lab.status(pipeline)) == ("FAILED", 3, "FAILED")
-    assert "cluster_block_exception: disk usage exceeded flood-stage" in run["error"]
+    assert "cluster_block_exception: disk usage exceeded flood-stage" in run["said"]
     proxy.rule = lambda proxy, request: None
     went(search, pipeline)
 
@@ -155,7 +155,7 @@ def test_an_index_that_is_really_blocked_fails_and_goes_on_when_it_is_not(search
     search.lab.sql("UPDATE content.film_work SET title = title || '!'")
     block = {"index.blocks.write": True}  # one that the server does not lift by itself when it looks at the disk
     search.http.put(f"/{search.name()}/_settings", json=block).raise_for_status()
-    assert "index write (api)" in search.lab.run(pipeline)["error"]
+    assert "index write (api)" in search.lab.run(pipeline)["said"]
     search.http.put(f"/{search.name()}/_settings", json=dict.fromkeys(block)).raise_for_status()
     went(search, pipeline)
 
@@ -165,7 +165,7 @@ def test_a_user_who_may_not_write_fails_at_once(search: Search, proxy: Proxy) ->
     proxy.rule = lambda proxy, request: (403, denied) if request.is_bulk else None
     run = search.lab.run(search.add())
     assert (run["attempt"], run["status"]) == (1, "FAILED")
-    assert "unauthorized" in run["error"]
+    assert "unauthorized" in run["said"]
 
 
 @pytest.mark.scenario(41)
@@ -174,8 +174,8 @@ def test_a_server_that_is_down_at_the_start(search: Search, proxy: Proxy) -> Non
     proxy.stop()
     run = search.lab.run(pipeline)
     assert (run["status"], run["attempt"]) == ("FAILED", 3)
-    assert "does not answer" in run["error"]
-    assert "is it running, and is ELASTICSEARCH_URL right?" in run["error"]
+    assert "does not answer" in run["said"]
+    assert "is it running, and is ELASTICSEARCH_URL right?" in run["said"]
     proxy.start(proxy.port)
     went(search, pipeline)
 

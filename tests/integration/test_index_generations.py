@@ -34,7 +34,7 @@ def went(search: Search, pipeline: Pipeline, **options: bool) -> dict[str, Any]:
 
 def reasons(search: Search, pipeline: Pipeline) -> list[str]:
     """Why there was a new index, each time."""
-    return [event["fields"]["why"] for event in search.lab.events(pipeline) if event["event"] == "new index"]
+    return [event["fields"]["why"] for event in search.lab.events(pipeline) if event["event"] == "index_begun"]
 
 
 # ── only what changed is sent ────────────────────────────────────────────────────────────────────────────────────
@@ -68,8 +68,8 @@ def test_a_new_field_is_named_and_the_mapping_does_not_grow(search: Search) -> N
     search.lab.sql("ALTER TABLE content.film_work ADD COLUMN unknown int DEFAULT 1")
     run = search.lab.run(pipeline)
     assert (run["status"], search.lab.status(pipeline)) == ("FAILED", "FAILED")
-    assert "unknown" in run["error"]
-    assert "rebuild" in run["error"]
+    assert "unknown" in run["said"]
+    assert "rebuild" in run["said"]
     answer = search.http.post(f"/{search.name()}/_doc/x", json={"unknown": 1})  # and nobody else gets it in
     assert "strict_dynamic_mapping_exception" in answer.text
     assert search.indexes() == before
@@ -115,7 +115,7 @@ def make_foreign(search: Search, *, alias: bool) -> str:
 def test_what_somebody_else_made_is_refused_and_taken_over_with_adopt(search: Search, alias: bool) -> None:
     theirs = make_foreign(search, alias=alias)
     pipeline = search.add()
-    error = search.lab.run(pipeline)["error"]
+    error = search.lab.run(pipeline)["said"]
     assert "that this pipeline did not make — choose another name, or set adopt: true" in error
     assert search.documents() == {"1": {"mine": 1}}
     search.lab.sql("UPDATE etl.etl_pipelines SET adopt = true")
@@ -143,7 +143,7 @@ def test_two_pipelines_never_share_an_index(search: Search) -> None:
         search.add("other", target_table=pipeline.target_table)
     search.lab.sql("DELETE FROM etl.etl_pipelines")  # by hand: its index stays
     other = search.add("other", target_table=pipeline.target_table)
-    assert "that this pipeline did not make" in search.lab.run(other)["error"]
+    assert "that this pipeline did not make" in search.lab.run(other)["said"]
 
 
 # ── changed by hand ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -186,7 +186,7 @@ def test_an_alias_that_was_pointed_to_something_else_is_refused(search: Search) 
     went(search, pipeline)
     drop_alias(search)
     make_foreign(search, alias=True)
-    assert "is an alias of" in search.lab.run(pipeline)["error"]
+    assert "is an alias of" in search.lab.run(pipeline)["said"]
 
 
 @pytest.mark.scenario(63)
@@ -197,7 +197,7 @@ def test_a_version_that_was_raised_by_hand_is_noticed_and_repaired(search: Searc
     raised = "version=9000000000000000000&version_type=external"
     search.http.put(f"/{search.name()}/_doc/{id_}?{raised}", json={"title": "mine"}).raise_for_status()
     search.lab.sql("UPDATE content.film_work SET title = 'other'")
-    error = search.lab.run(pipeline)["error"]
+    error = search.lab.run(pipeline)["said"]
     assert f"somebody else writes to es:{search.name()}: document '{id_}' has version 9000000000000000000" in error
     assert "run with --rebuild, or repair" in error
     went(search, pipeline, repair=True)
@@ -219,7 +219,7 @@ def test_a_stranger_in_an_index_that_is_built_keeps_it_from_being_served(search:
     assert search.lab.run(pipeline)["status"] == "PAUSED"
     search.lab.sql("DROP TRIGGER at_batch ON etl.etl_runs")
     search.http.put(f"/{search.name('films-000001')}/_doc/stranger", json={"title": "mine"}).raise_for_status()
-    error = search.lab.run(pipeline)["error"]
+    error = search.lab.run(pipeline)["said"]
     assert "has 61 documents instead of 60" in error
     assert search.http.get(f"/{search.name()}").status_code == 404
     went(search, pipeline)

@@ -100,7 +100,7 @@ FOUND: list[tuple[dict[str, Any], list[str]]] = [
 def run(search: Search, select: str, key: list[str] | None = None, **config: Any) -> str | None:
     """Make a pipeline of it, run it once, and give its error."""
     pipeline = search.add("t", source_query=select, key=key or ["id"], **config)
-    error: str | None = search.lab.run(pipeline)["error"]
+    error: str | None = search.lab.run(pipeline)["said"]
     return error
 
 
@@ -208,7 +208,7 @@ def test_a_key_of_512_bytes_is_an_id(search: Search) -> None:
 
 def test_an_index_needs_a_key(search: Search) -> None:
     pipeline = search.add("t", source_query="SELECT 1 AS id", key=[])
-    assert "set key: [column, …]" in search.lab.run(pipeline)["error"]
+    assert "set key: [column, …]" in search.lab.run(pipeline)["said"]
 
 
 def test_a_cursor_that_is_no_date_of_elasticsearch(search: Search) -> None:
@@ -288,7 +288,7 @@ def test_one_document_of_a_thousand_that_does_not_fit_is_named_and_the_checkpoin
     search.lab.sql("UPDATE content.p SET doc = '7' WHERE id = 1555")
     run = search.lab.run(pipeline)
     assert (run["status"], search.lab.status(pipeline)) == ("FAILED", "FAILED")
-    assert "Elasticsearch refused 1 document(s): 1555: " in run["error"]
+    assert "Elasticsearch refused 1 document(s): 1555: " in run["said"]
     assert search.lab.value("SELECT coalesce(last_processed_id, '0')::int FROM etl.etl_state") <= 1000
     search.lab.sql("UPDATE content.p SET doc = '{}' WHERE id = 1555")
     assert search.lab.run(pipeline)["error"] is None

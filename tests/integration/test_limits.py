@@ -53,16 +53,16 @@ def without_the_right(lab: Lab) -> Iterator[str]:
 def test_a_run_that_fills_the_disk_fails_once_and_names_the_setting(lab: Lab, large: Pipeline) -> None:
     run = lab.run(large)
     assert (run["status"], run["attempt"], lab.status(large)) == ("FAILED", 1, "FAILED")
-    assert NAMED in run["error"]
+    assert NAMED in run["said"]
     lab.configure(temp_file_limit="1GB")
     assert lab.run(large)["status"] == "SUCCESS"
 
 
 def test_a_preview_and_a_comparison_are_bounded_too(lab: Lab, large: Pipeline) -> None:
-    assert NAMED in lab.answer("preview", large, limit=5)["error"]
+    assert NAMED in lab.answer("preview", large, limit=5)["said"]
     lab.sql("CREATE TABLE analytics.mart (film_id text PRIMARY KEY, place bigint, filler text)")
     lab.sql("GRANT ALL ON analytics.mart TO vitrina_runner; GRANT SELECT ON analytics.mart TO vitrina_reader")
-    assert NAMED in lab.answer("reconcile", large)["error"]
+    assert NAMED in lab.answer("reconcile", large)["said"]
 
 
 def test_validation_is_bounded_too(lab: Lab, large: Pipeline) -> None:
@@ -110,7 +110,7 @@ def test_a_statement_that_takes_too_long_names_its_setting(lab: Lab, source: str
     lab.connections = replace(lab.connections, sources=others)
     run = lab.run(lab.add(source_query=ENDLESS, key=["film_id"], source=source))
     assert run["status"] == "FAILED"
-    assert "VITRINA_STATEMENT_TIMEOUT_SECONDS (0.3 s)" in run["error"]
+    assert "VITRINA_STATEMENT_TIMEOUT_SECONDS (0.3 s)" in run["said"]
 
 
 def test_other_limits_of_the_server_are_not_mistaken_for_it(lab: Lab) -> None:

@@ -116,7 +116,7 @@ def test_it_is_compared_again_while_its_writers_go_on_and_no_more_often_than_its
         wait_for(lambda: len(comparisons(live, pipeline)) >= 4, 60)
     apart = """
         SELECT extract(epoch FROM e.at - lag(e.at) OVER (ORDER BY e.id))::float8
-        FROM etl.etl_run_events e WHERE e.event = 'comparing in full' ORDER BY e.id"""
+        FROM etl.etl_run_events e WHERE e.event = 'comparing' ORDER BY e.id"""
     assert all(seconds > 0.1 for (seconds,) in live.lab.sql(apart)[2:])
 
 

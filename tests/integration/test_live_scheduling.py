@@ -88,7 +88,7 @@ def test_what_a_burst_found_worth_saying_is_kept_with_its_hour(live: Living) -> 
         lab.sql("UPDATE content.genre SET name = name || '!'")
         run_when_due(live, pipeline)
     query = """SELECT count(*) FROM etl.etl_run_events e JOIN etl.etl_runs r ON r.id = e.run_id
-               WHERE r.bursts = 2 AND e.event = 'found what is touched'"""
+               WHERE r.bursts = 2 AND e.event = 'touched_found'"""
     assert lab.value(query) == 2
 
 
@@ -218,5 +218,5 @@ def test_comparisons_are_kept_apart_and_the_change_arrives_in_the_end(
         wait_for(lambda: "not_before" in live.position(pipeline))
         assert not is_due(lab, pipeline)
         wait_for(lambda: is_equal(lab, pipeline), 60)
-    runs = [event["run_id"] for event in lab.events(pipeline) if event["event"] == "comparing in full"]
+    runs = [event["run_id"] for event in lab.events(pipeline) if event["event"] == "comparing"]
     assert len(runs) == 3

@@ -60,7 +60,7 @@ def test_a_column_that_changes_its_type_under_a_follower_is_drift(wal: Living) -
     wal.alter("content.film_work", "ALTER COLUMN rating TYPE numeric(8, 4)")
     run = lab.run(pipeline)
     assert run["status"] == "FAILED"
-    assert "drift: the query changed the type of rating" in run["error"]
+    assert "drift: the query changed the type of rating" in run["said"]
     assert lab.sql("SELECT * FROM analytics.mart ORDER BY film_id") == mart
 
 
@@ -145,7 +145,7 @@ def test_a_key_that_comes_twice_is_named(wal: Living) -> None:
     wal.catch_up()
     run = lab.run(pipeline)
     assert run["status"] == "FAILED"
-    assert f"the query gives a key twice: film_id = {film}, user_id = {user}" in run["error"]
+    assert f"the query gives a key twice: film_id = {film}, user_id = {user}" in run["said"]
 
 
 # ── deletes ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -159,7 +159,7 @@ def test_too_many_deletes_are_not_written_until_somebody_allows_them(wal: Living
     wal.catch_up()
     run = lab.run(pipeline)
     assert run["status"] == "FAILED"
-    assert "this would delete 40 of 60 rows of analytics.mart" in run["error"]
+    assert "this would delete 40 of 60 rows of analytics.mart" in run["said"]
     assert lab.value("SELECT count(*) FROM analytics.mart") == 60
     wal.follow(pipeline, allow_deletes=True)
     wal.assert_equal(pipeline)

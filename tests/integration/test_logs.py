@@ -72,7 +72,7 @@ def test_a_long_error_is_cut_at_4000_characters(lab: Lab) -> None:
     pipeline = mart(lab, type="PYTHON", python_task="test_logs_loud")
     run = lab.run(pipeline)
     assert len(run["error"]) == 4_000
-    assert "raised ValueError" in run["error"]
+    assert "raised ValueError" in run["said"]
     assert all(len(json.dumps(event["fields"])) < 5_000 for event in lab.events(pipeline))
 
 
@@ -94,7 +94,7 @@ def test_a_password_appears_nowhere_when_a_source_cannot_be_reached(
     sources = {"elsewhere": "postgresql://somebody:planted-secret@127.0.0.1:1/nothing"}
     lab.connections = replace(lab.connections, sources=sources)
     run = lab.run(pipeline)
-    assert "cannot connect" in run["error"]
+    assert "cannot connect" in run["said"]
     everything = [run["error"], lab.events(pipeline), capfd.readouterr()]
     assert "planted-secret" not in repr(everything)
 

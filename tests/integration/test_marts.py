@@ -36,7 +36,7 @@ def failed(lab: Lab, pipeline: Pipeline) -> str:
     assert (run["status"], lab.status(pipeline)) == ("FAILED", "FAILED")
     assert (run["rows_written"], run["rows_deleted"]) == (0, 0)
     assert contents(lab) == before
-    return str(run["error"])
+    return str(run["said"])
 
 
 def contents(lab: Lab) -> list[Any]:
@@ -277,7 +277,7 @@ def test_a_cast_of_the_sources_own_is_named(lab: Lab) -> None:
     lab.sql("CREATE FUNCTION content.spell(content.tag) RETURNS text LANGUAGE sql RETURN 'x'")
     lab.sql("CREATE CAST (content.tag AS text) WITH FUNCTION content.spell AS ASSIGNMENT")
     lab.sql("CREATE TABLE content.t AS SELECT 1 AS id, 'a'::content.tag AS tag")
-    error = lab.run(lab.add(source_query="SELECT id, tag FROM content.t", key=["id"]))["error"]
+    error = lab.run(lab.add(source_query="SELECT id, tag FROM content.t", key=["id"]))["said"]
     assert "column tag is of type content.tag, which goes through the user-defined content.spell(content.tag)" in error
 
 
@@ -407,7 +407,7 @@ def test_a_duplicate_key_is_named_when_loading(lab: Lab, path: str, name: str) -
     lab.sql("INSERT INTO content.item VALUES (3, %s)", name)
     run = lab.run(pipeline)
     assert run["status"] == "FAILED"
-    assert "a key twice: id = 3" in run["error"] or "a key twice: Key (id)=(3)" in run["error"]
+    assert "a key twice: id = 3" in run["said"] or "a key twice: Key (id)=(3)" in run["said"]
 
 
 @pytest.mark.scenario(30)

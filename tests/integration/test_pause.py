@@ -117,7 +117,7 @@ def test_a_pause_reaches_a_run_that_is_busy_with_transforms(lab: Lab, mode: dict
     lab.configure(lease_seconds=SHORT_LEASE)
     pipeline = mart(lab, type="PYTHON", python_task="test_pause_slow", batch_size=3, **mode)
     with running(lab, pipeline):
-        wait_for(lambda: any(e["event"] == "mart is ready" for e in lab.events(pipeline)))
+        wait_for(lambda: any(e["event"] == "mart_ready" for e in lab.events(pipeline)))
         PipelineRepo(lab.db).request_pause(pipeline.id)
     assert_paused_then_goes_on(lab, pipeline, lab.last_run(pipeline))
 
@@ -189,7 +189,7 @@ def test_a_stopping_runner_hands_back_and_another_goes_on(lab: Lab) -> None:
 
 
 def dropped(lab: Lab, pipeline: Pipeline) -> bool:
-    return any("checkpoint dropped" in event["event"] for event in lab.events(pipeline))
+    return any(event["event"] == "checkpoint_dropped" for event in lab.events(pipeline))
 
 
 def test_another_query_drops_the_checkpoint_and_says_so(lab: Lab) -> None:

@@ -63,9 +63,9 @@ def test_a_reconcile_reads_what_the_store_really_holds(sqlite: SqliteSink) -> No
 
 def test_a_target_needs_a_word_and_a_writer(lab: Lab) -> None:
     pipeline = lab.add(source_query=FILMS, key=["film_id"], target_table="sqlite:mart")
-    assert "VITRINA_ALLOWED_OTHER_TARGETS allows nothing" in str(lab.run(pipeline)["error"])
+    assert "VITRINA_ALLOWED_OTHER_TARGETS allows nothing" in str(lab.run(pipeline)["said"])
     lab.configure(allowed_other_targets=["sqlite:*"])
-    assert "no writer is registered for sqlite:" in str(lab.run(pipeline)["error"])
+    assert "no writer is registered for sqlite:" in str(lab.run(pipeline)["said"])
 
 
 def test_a_validation_says_what_it_would_make(sqlite: SqliteSink) -> None:

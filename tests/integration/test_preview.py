@@ -27,7 +27,7 @@ def refused(lab: Lab, **params: Any) -> str:
     """The error instead."""
     row = lab.answer("preview", None, **params)
     assert row["status"] == "FAILED"
-    return str(row["error"])
+    return str(row["said"])
 
 
 def values(lab: Lab, select: str) -> dict[str, Any]:

@@ -171,7 +171,7 @@ def test_the_control_field_can_be_chosen(lab: Lab) -> None:
     assert lab.reconcile(pipeline, control_field="rating")["control"]["query"] == {"min": low, "max": high}
     row = lab.answer("reconcile", pipeline, control_field="nothing")
     assert row["status"] == "FAILED"
-    assert "control field nothing is not compared" in row["error"]
+    assert "control field nothing is not compared" in row["said"]
 
 
 def test_changes_on_their_way_are_no_differences(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,13 +218,13 @@ def test_a_key_that_the_query_gives_twice_is_named(lab: Lab, known: bool) -> Non
     lab.run(pipeline)
     lab.sql("INSERT INTO content.t VALUES (%s, 'x'), (%s, 'x')", *((1, 1) if known else (3, 3)))
     row = lab.answer("reconcile", pipeline)
-    assert f"gives a key twice: id = {1 if known else 3}" in row["error"]
+    assert f"gives a key twice: id = {1 if known else 3}" in row["said"]
 
 
 def test_a_mart_that_is_not_there_is_said(lab: Lab) -> None:
     row = lab.answer("reconcile", in_place(lab))
     assert (row["status"], row["result"]) == ("FAILED", None)
-    assert row["error"] == "analytics.mart does not exist yet — run the pipeline first"
+    assert row["said"] == "analytics.mart does not exist yet — run the pipeline first"
     assert lab.value("SELECT to_regclass('analytics.mart')") is None
 
 
@@ -267,6 +267,6 @@ def test_it_foretells_that_a_repair_would_be_refused_its_deletes(lab: Lab) -> No
     lab.sql("DELETE FROM content.film_work WHERE rating > 5")
     report = lab.reconcile(pipeline)
     assert (report["deletes_refused"], report["extra"] > 10) == ("more than 20%", True)
-    assert report["deletes_refused"] in str(lab.run(pipeline, repair=True)["error"])
+    assert report["deletes_refused"] in lab.run(pipeline, repair=True)["said"]
     lab.sql("DELETE FROM content.film_work")
     assert lab.reconcile(pipeline)["deletes_refused"] == "the query gives no rows at all"

@@ -93,7 +93,7 @@ def test_the_mass_delete_guard_holds_for_repair(lab: Lab, items: Pipeline) -> No
     lab.sql("DELETE FROM content.items")
     run = lab.run(items, repair=True)
     assert run["status"] == "FAILED"
-    assert "this would delete 10 of 10 rows" in run["error"]
+    assert "this would delete 10 of 10 rows" in run["said"]
     assert lab.run(items, repair=True, allow_deletes=True)["rows_deleted"] == 10
 
 
@@ -125,7 +125,7 @@ def test_a_rebuild_asks_before_it_empties_a_mart(lab: Lab) -> None:
     pipeline = lab.add(source_table="content.short", key=["film_id"])
     lab.run(pipeline)
     lab.sql("DELETE FROM content.short")
-    assert "this would delete 60 of 60 rows" in lab.run(pipeline, rebuild=True)["error"]
+    assert "this would delete 60 of 60 rows" in lab.run(pipeline, rebuild=True)["said"]
     assert lab.value("SELECT count(*) FROM analytics.mart") == 60
 
 
@@ -133,7 +133,7 @@ def test_a_rebuild_asks_before_it_replaces_most_keys_by_others(lab: Lab) -> None
     lab.sql("CREATE TABLE content.t AS SELECT n AS id FROM generate_series(1, 200) n")
     lab.run(pipeline := lab.add(source_table="content.t", key=["id"]))
     lab.sql("UPDATE content.t SET id = id + 1000")
-    assert "this would delete 200 of 200 rows" in lab.run(pipeline, rebuild=True)["error"]
+    assert "this would delete 200 of 200 rows" in lab.run(pipeline, rebuild=True)["said"]
     assert lab.run(pipeline, rebuild=True, allow_deletes=True)["status"] == "SUCCESS"
     lab.assert_equal(pipeline)
 

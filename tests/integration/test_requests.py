@@ -198,7 +198,7 @@ def test_a_source_that_cannot_be_reached_fails_the_request_in_the_end(lab: Lab) 
     with lab.runner():
         request_id = lab.ask("preview", None, pipeline=config)
         wait_for(lambda: lab.get_request(request_id)["status"] == "FAILED")
-    assert "cannot connect to Postgres" in lab.get_request(request_id)["error"]
+    assert "cannot connect to Postgres" in lab.get_request(request_id)["said"]
 
 
 def test_every_kind_has_an_answer_and_a_lane() -> None:
@@ -212,7 +212,7 @@ def test_an_unexpected_error_fails_the_request_alone(
         raise ZeroDivisionError("boom")
 
     monkeypatch.setitem(ANSWERS, RequestKind.PREVIEW, explode)
-    assert lab.answer("preview", films)["error"] == "ZeroDivisionError: boom"
+    assert lab.answer("preview", films)["said"] == "ZeroDivisionError: boom"
     assert lab.reconcile(films)["equal"] is True
 
 

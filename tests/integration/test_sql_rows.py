@@ -22,7 +22,8 @@ def insert(lab: Lab, **values: Any) -> Any:
 
 def run(lab: Lab, pipeline_id: Any) -> tuple[str, str | None]:
     Runner(lab.connections).run_once(pipeline_id)
-    found = lab.sql("SELECT status, error FROM etl.etl_runs WHERE pipeline_id = %s ORDER BY id DESC", pipeline_id)
+    said = "SELECT status, nullif(concat_ws(' — ', error, remedy), '') FROM etl.etl_runs"
+    found = lab.sql(f"{said} WHERE pipeline_id = %s ORDER BY id DESC", pipeline_id)
     status, error = found[0]
     return status, error
 

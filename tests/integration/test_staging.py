@@ -39,7 +39,7 @@ def test_a_query_that_cannot_be_read_by_key_is_loaded_at_once_and_staged_later(l
     pipeline = big(lab, select, key)
     loaded = went(lab, pipeline)
     assert (loaded["rows_written"], loaded["batches"]) == (20_000, 1)
-    assert loaded["said"]["found what to load"]["read"] == "at once"
+    assert loaded["said"]["load_found"]["read"] == "at once"
     lab.assert_equal(pipeline)
     lab.sql("UPDATE content.big SET v = v + 1 WHERE k <= 5000; DELETE FROM content.big WHERE k > 19990")
     changed = went(lab, pipeline)
@@ -52,7 +52,7 @@ def test_a_query_that_cannot_be_read_by_key_is_loaded_at_once_and_staged_later(l
 def test_a_plain_query_is_read_by_key(lab: Lab) -> None:
     pipeline = big(lab, PLAIN, "k")
     said = went(lab, pipeline)["said"]
-    assert said["found what to load"]["read"] == "by key range"
+    assert said["load_found"]["read"] == "by key range"
     assert "staged" not in said
     lab.sql("UPDATE content.big SET v = v + 1 WHERE k % 10 = 0; DELETE FROM content.big WHERE k > 19990")
     said = went(lab, pipeline)["said"]
@@ -171,7 +171,7 @@ def test_a_type_that_only_the_source_has_is_explained(lab: Lab, mart_type: str |
     if mart_type:
         lab.sql(f"CREATE TABLE analytics.mart (id int PRIMARY KEY, m {mart_type})")
     pipeline = lab.add(source="cinema", source_query="SELECT 1 AS id, 'ok'::public.mood AS m", key=["id"])
-    error = lab.run(pipeline)["error"]
+    error = lab.run(pipeline)["said"]
     assert "mood" in error
     assert "m" in error
     assert "CAST(m AS text)" in error
@@ -179,7 +179,7 @@ def test_a_type_that_only_the_source_has_is_explained(lab: Lab, mart_type: str |
 
 def test_an_unknown_source_is_explained(lab: Lab) -> None:
     pipeline = lab.add(source="cinema", source_query=FILMS, key=["id"])
-    assert lab.run(pipeline)["error"] == (
+    assert lab.run(pipeline)["said"] == (
         "there is no source 'cinema' (known: warehouse) — set VITRINA_SOURCES__CINEMA=postgresql://…"
     )
 
@@ -193,7 +193,7 @@ def test_a_remote_source_is_only_read_whoever_reads_it(lab: Lab, mode: dict[str,
                   'INSERT INTO content.log VALUES (1) RETURNING 1'""")
     select = "SELECT id, modified, content.leave_a_mark() AS mark FROM content.film_work"
     pipeline = lab.add(source="cinema", source_query=select, key=["id"], **mode)
-    assert "cannot execute INSERT in a read-only transaction" in lab.run(pipeline)["error"]
+    assert "cannot execute INSERT in a read-only transaction" in lab.run(pipeline)["said"]
     assert cinema.rows("SELECT * FROM content.log") == set()
 
 
@@ -202,7 +202,7 @@ def test_a_remote_source_that_is_down_leaves_the_pipeline_to_another_try(lab: La
     lab.connections = replace(lab.connections, sources={"cinema": down})
     pipeline = lab.add(source="cinema", source_query=FILMS, key=["id"])
     run = lab.run(pipeline)
-    assert "no_such_database" in run["error"]
+    assert "no_such_database" in run["said"]
 
 
 def test_differences_are_counted(lab: Lab) -> None:

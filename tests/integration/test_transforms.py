@@ -115,7 +115,7 @@ def test_a_transform_that_suddenly_leaves_out_everything_does_not_empty_an_incre
     pipeline = things(lab, "filter", **INCREMENTAL)
     assert went(lab, pipeline) == (10, 0)
     works[0] = False
-    assert "this would delete 6 of 10 rows" in lab.run(pipeline, restart=True)["error"]
+    assert "this would delete 6 of 10 rows" in lab.run(pipeline, restart=True)["said"]
     assert [row[0] for row in mart(lab)] == [4, 5, 6, 7, 8, 9, 10]
     assert lab.run(pipeline, allow_deletes=True)["status"] == "SUCCESS"
     assert mart(lab) == []
@@ -132,7 +132,7 @@ def test_every_row_left_out_of_a_full_mart_is_a_mass_delete(lab: Lab) -> None:
     pipeline = things(lab, "filter")
     went(lab, pipeline)
     keep[0] = False
-    assert "would delete 10 of 10 rows" in lab.run(pipeline)["error"]
+    assert "would delete 10 of 10 rows" in lab.run(pipeline)["said"]
     assert len(mart(lab)) == 10
 
 
@@ -177,8 +177,8 @@ def broken(lab: Lab, what: str, **mode: Any) -> None:
     register("second", on(8, change))
     run = lab.run(things(lab, "first", "second", **mode))
     assert run["status"] == "FAILED"
-    assert "transform 'second' " in run["error"]
-    assert expected in run["error"]
+    assert "transform 'second' " in run["said"]
+    assert expected in run["said"]
 
 
 @pytest.mark.parametrize("what", list(BROKEN))
@@ -197,23 +197,23 @@ def test_a_transform_that_gives_nothing_at_all_is_named(lab: Lab) -> None:
     transform("silent")(lambda rows: None)  # type: ignore[arg-type, return-value]
     assert (
         "transform 'silent' raised TypeError: 'NoneType' object is not iterable"
-        in lab.run(things(lab, "silent"))["error"]
+        in lab.run(things(lab, "silent"))["said"]
     )
 
 
 def test_a_value_that_the_column_cannot_hold_is_explained(lab: Lab) -> None:
     register("mistype", on(8, lambda row: row | {"at": "soon"}))
-    assert 'invalid input syntax for type integer: "soon"' in lab.run(things(lab, "mistype"))["error"]
+    assert 'invalid input syntax for type integer: "soon"' in lab.run(things(lab, "mistype"))["said"]
 
 
 def test_a_value_that_no_column_can_hold_is_explained(lab: Lab) -> None:
     register("mistype", on(8, lambda row: row | {"name": object()}))
-    error = lab.run(things(lab, "mistype"))["error"]
+    error = lab.run(things(lab, "mistype"))["said"]
     assert "cannot adapt type 'object'" in error
 
 
 def test_an_unknown_transform_is_explained(lab: Lab) -> None:
-    error = lab.run(things(lab, "nowhere"))["error"]
+    error = lab.run(things(lab, "nowhere"))["said"]
     assert "there is no transform 'nowhere' (registered: " in error
     assert "VITRINA_TRANSFORM_MODULES" in error
 
@@ -229,12 +229,12 @@ def test_an_unknown_transform_is_explained(lab: Lab) -> None:
 )
 def test_a_contract_that_does_not_fit_the_columns_is_refused(lab: Lab, contract: Any, expected: str) -> None:
     register("odd", lambda row: row | {"x": 1}, **contract)
-    assert expected in lab.run(things(lab, "odd"))["error"]
+    assert expected in lab.run(things(lab, "odd"))["said"]
 
 
 def test_a_key_cannot_come_from_a_transform(lab: Lab) -> None:
     register("keyed", lambda row: row | {"k": row["id"]}, adds={"k": "integer"})
-    error = lab.run(things(lab, "keyed", key=["k"]))["error"]
+    error = lab.run(things(lab, "keyed", key=["k"]))["said"]
     assert error == "key column k is not in the query — a transform cannot add it"
 
 
@@ -243,7 +243,7 @@ def test_a_key_that_the_query_gives_twice_is_named(lab: Lab, mode: dict[str, Any
     register("same", lambda row: row)
     pipeline = things(lab, "same", **mode)
     lab.sql("INSERT INTO content.thing VALUES (4)")
-    error = lab.run(pipeline)["error"]
+    error = lab.run(pipeline)["said"]
     assert "the query gives a key twice" in error
     assert "4" in error
 
@@ -318,7 +318,7 @@ def test_values_pass_through_unchanged(lab: Lab, mode: dict[str, Any]) -> None:
 def test_a_value_without_a_python_form_is_explained(lab: Lab, value: str) -> None:
     register("same", lambda row: row)
     pipeline = lab.add(type="PYTHON", python_task="same", source_query=f"SELECT 1 AS id, {value} AS v", key=["id"])
-    error = lab.run(pipeline)["error"]
+    error = lab.run(pipeline)["said"]
     assert "a value has no Python form" in error
     assert "cast its column to text" in error
 

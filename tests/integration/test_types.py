@@ -314,7 +314,7 @@ def test_a_key_that_the_mart_rounds_is_never_lost_in_silence(lab: Lab) -> None:
     run = lab.run(pipeline)
     assert (run["error"], run["rows_written"]) == (None, 2)
     lab.sql("INSERT INTO content.fine VALUES (2.3, 7)")
-    assert "a key twice: k = 2" in lab.run(pipeline)["error"]
+    assert "a key twice: k = 2" in lab.run(pipeline)["said"]
 
 
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -360,4 +360,4 @@ def test_a_cursor_may_have_any_name(lab: Lab) -> None:
 @pytest.mark.parametrize("name", ["vitrina_n", "vitrina_kind", "vitrina_value", "vitrina_id"])
 def test_names_of_our_own_are_refused(lab: Lab, name: str) -> None:
     pipeline = lab.add(source_query=f"SELECT id, title AS {name} FROM content.film_work", key=["id"])
-    assert f"column {name}" in lab.run(pipeline)["error"]
+    assert f"column {name}" in lab.run(pipeline)["said"]

@@ -60,7 +60,7 @@ def test_it_waits_without_a_slot_and_nothing_has_failed(live: Living) -> None:
         wait_for(lambda: lab.status(other) == "IDLE")
         assert lab.last_run(other)["status"] == "SUCCESS"
         assert lab.value("SELECT crashes FROM etl.etl_leases WHERE pipeline_id = %s", pipeline.id) == 0
-        said = lab.last_run(pipeline)["error"]
+        said = lab.last_run(pipeline)["said"]
         assert said.startswith(f"waits for a transaction that was open: session {writer.info.backend_pid} of")
         writer.commit()
         wait_for(lambda: is_live(lab, pipeline))
@@ -118,7 +118,7 @@ def test_once_its_tables_are_captured_anew_the_barrier_is_another(live: Living) 
             PipelineRepo(lab.db).request_pause(pipeline.id)
             lab.run(pipeline)
             assert (lab.status(pipeline), barrier(lab) != noted) == ("RUN_REQUESTED", True)
-            assert "an unseen writer" in lab.last_run(pipeline)["error"]
+            assert "an unseen writer" in lab.last_run(pipeline)["said"]
     PipelineRepo(lab.db).request_pause(pipeline.id)
     live.follow(pipeline)
     live.assert_equal(pipeline)

@@ -296,7 +296,7 @@ def test_a_batch_size_is_reloaded(sink: Sink, mode: dict[str, Any]) -> None:
     reload = "UPDATE etl.etl_pipelines SET reload_version = version"
     at_batch(sink.lab, 2, f"UPDATE etl.etl_pipelines SET batch_size = 11; SET CONSTRAINTS ALL IMMEDIATE; {reload}")
     assert went(sink, pipeline) == (40, 0)
-    assert any(event["event"] == "configuration reloaded" for event in sink.lab.events(pipeline))
+    assert any(event["event"] == "reloaded" for event in sink.lab.events(pipeline))
     assert_equal(sink, pipeline)
 
 

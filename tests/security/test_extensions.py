@@ -59,4 +59,4 @@ def test_a_key_is_not_compared_by_an_operator_of_somebodys(lab: Lab, mallory: st
         """
     )
     pipeline = lab.add(source_query="SELECT word FROM content.words", key=["word"])
-    assert "citext_eq" in (lab.run(pipeline)["error"] or "")
+    assert "citext_eq" in (lab.run(pipeline)["said"] or "")

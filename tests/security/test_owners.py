@@ -7,9 +7,9 @@ import pytest
 from tests.security.state import hashes
 from tests.sinks import at_batch
 from tests.support import Lab
-from vitrina.control.findings import Finding
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.findings import Finding
 from vitrina.domain.pipeline import Pipeline
 from vitrina.sql.vet import Vetted, vet_select
 
@@ -125,7 +125,7 @@ def test_code_of_a_marts_owner_does_not_run_as_the_runner(lab: Lab, mallory: str
     pipeline = lab.add(source_query=QUERY, key=["id"])
     state = "SELECT epoch FROM etl.etl_state WHERE pipeline_id = %s"
     before = lab.value(state, bystander.id)
-    assert "who is not trusted" in (lab.run(pipeline)["error"] or "")
+    assert "who is not trusted" in (lab.run(pipeline)["said"] or "")
     assert lab.value(state, bystander.id) == before
     assert lab.value("SELECT count(*) FROM analytics.mart") == 0
     assert any(f.level == "error" and "VITRINA_TRUSTED_OWNERS" in f.remedy for f in findings(lab, pipeline))
@@ -178,7 +178,7 @@ def test_code_of_a_table_that_follows_a_mart_by_its_foreign_key_does_not_run_as_
     assert lab.run(pipeline)["error"] is None
     lab.sql(f"SET ROLE {mallory}; {CHILD}; INSERT INTO content.child VALUES (1); RESET ROLE")
     lab.sql("DELETE FROM content.owned WHERE id = 1")
-    error = lab.run(pipeline)["error"] or ""
+    error = lab.run(pipeline)["said"] or ""
     assert lab.sql("TABLE content.heard") == []
     assert "who is not trusted" in error
 
@@ -205,6 +205,6 @@ def test_code_that_the_owner_adds_during_a_run_does_not_run_as_the_runner(
     lab.sql(f"SET ROLE {mallory}; {hostile}; RESET ROLE")
     at_batch(lab, 1, ADDED[what])
     pipeline = lab.add(source_query=QUERY, key=["id"], batch_size=3)
-    error = lab.run(pipeline)["error"]
+    error = lab.run(pipeline)["said"]
     assert (error is None) if trusted else ("who is not trusted" in error)
     assert {who for (who,) in lab.sql("TABLE content.heard")} == ({"vitrina_writer"} if trusted else set())

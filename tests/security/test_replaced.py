@@ -44,7 +44,7 @@ def test_a_view_that_is_replaced_in_mid_run_is_judged_before_it_is_read(
     query = "SELECT id, title FROM content.outer_view"
     pipeline = lab.add(source_query=query, key=["id"], batch_size=10, **MODES[mode])
     monkeypatch.setattr(ledger, "reach", once(lab, SEEN.format("content.forged(title)")))
-    assert "content.forged is user-defined" in (lab.run(pipeline)["error"] or "")
+    assert "content.forged is user-defined" in (lab.run(pipeline)["said"] or "")
     assert lab.value("SELECT count(*) FROM analytics.mart WHERE title LIKE 'forged%%'") == 0
 
 

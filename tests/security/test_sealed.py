@@ -168,7 +168,7 @@ def test_who_meddles_with_the_door_fails_alone(lab: Lab, kit: str, said: str) ->
     other = bystander(lab)
     pipeline = lab.add(source_query=QUERY, key=["id"])
     plant(lab, kit, DOORS[said])
-    assert said in (lab.run(pipeline)["error"] or "")
+    assert said in (lab.run(pipeline)["said"] or "")
     assert lab.value("SELECT count(*) FROM analytics.mart") == 0
     assert lab.sql("TABLE content.heard") == []
     assert lab.run(other)["error"] is None
@@ -331,7 +331,7 @@ def test_a_mart_that_the_writer_may_not_write_is_a_finding_with_the_grant(lab: L
     lab.sql("REVOKE ALL ON analytics.mart FROM vitrina_writer")
     pipeline = lab.add(source_query=QUERY, key=["id"])
     assert any(finding.level == "error" and finding.remedy == GRANT for finding in findings(lab, pipeline))
-    assert "vitrina_writer may not write" in lab.run(pipeline)["error"]
+    assert "vitrina_writer may not write" in lab.run(pipeline)["said"]
     lab.sql(GRANT)
     assert lab.run(pipeline)["error"] is None
 

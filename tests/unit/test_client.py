@@ -26,6 +26,7 @@ from vitrina.client.records import (
     Version,
 )
 from vitrina.control.api import models
+from vitrina.control.api.findings import FindingModel
 from vitrina.control.api.freshness import LiveOut
 
 NOW = "2026-01-01T00:00:00Z"
@@ -39,7 +40,7 @@ SAME: list[tuple[type[Any], type[BaseModel], set[str]]] = [
     (Request, models.RequestOut, set()),
     (Runner, models.RunnerOut, set()),
     (Version, models.VersionOut, set()),
-    (Finding, models.FindingModel, set()),
+    (Finding, FindingModel, set()),
     (Live, LiveOut, set()),
     (Preview, models.PreviewOut, {"steps"}),
     (Column, models.PreviewColumn, set()),

@@ -10,9 +10,16 @@ import pytest
 from vitrina.control.console import i18n, pipelines, views
 from vitrina.control.console.fields import NEVER
 from vitrina.control.services import details, freshness
+from vitrina.domain.events import Event
+from vitrina.domain.findings import Code, Phrase
 from vitrina.domain.pipeline import Pipeline
+from vitrina.engine import reading
+from vitrina.sql import live
+from vitrina.sql.live.chance import TIED
+from vitrina.sql.live.verdicts import CIRCLE, LOOSE
 
 CONSOLE = Path(i18n.__file__).parent
+REASONING = (*Path(live.__file__).parent.glob("*.py"), Path(reading.__file__))  # what a finding's reason may be
 CALL = re.compile(r"""(?<!\w)(?:_|words)\(\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
 # Said through a variable: what a dictionary or a service holds.
 INDIRECT = {
@@ -23,6 +30,10 @@ INDIRECT = {
     *details.CAPTURE_COLUMNS,
     *("viewer", "operator", "admin", "error", "warning", "info", "table", "pipeline", "mart", "query"),
 }
+# Said by its code: findings, parts of them, and what runs say. What is nothing but a place has nothing to translate.
+WORDED = {text for worded in (*Code, *Phrase, *Event) for text in (worded.text, worded.remedy)}
+CODED = {text for text in WORDED if re.sub(r"\{\w+\}", "", text)}
+REASONS = {TIED, CIRCLE, LOOSE}  # and others that are written where they are given
 
 
 def _said() -> set[str]:
@@ -34,15 +45,19 @@ def test_every_word_is_translated() -> None:
     assert sorted(_said() - i18n.catalogue("ru").keys()) == []
 
 
+def test_every_finding_and_every_event_is_said_in_russian() -> None:
+    assert sorted(CODED - i18n.catalogue("ru").keys()) == []
+
+
 def test_every_field_of_a_pipeline_is_explained_in_russian() -> None:
     about = {str(field.description) for name, field in Pipeline.model_fields.items() if name not in NEVER}
     assert sorted(about - i18n.catalogue("ru").keys()) == []
 
 
 def test_no_translation_is_left_over() -> None:
-    code = "\n".join(file.read_text() for file in CONSOLE.glob("*.py"))
+    code = "\n".join(file.read_text() for file in (*CONSOLE.glob("*.py"), *REASONING))
     about = {field.description for field in Pipeline.model_fields.values()}
-    extra = i18n.catalogue("ru").keys() - _said() - about
+    extra = i18n.catalogue("ru").keys() - _said() - about - CODED - REASONS
     assert sorted(word for word in extra if f'"{word}"' not in code) == []
 
 

@@ -6,7 +6,6 @@ from urllib.parse import parse_qs, urlencode
 import pytest
 
 from vitrina.control.console import fields
-from vitrina.control.console.views import remedy_of
 from vitrina.domain.pipeline import Pipeline
 
 PLAN: dict[str, Any] = {
@@ -48,9 +47,3 @@ def test_what_cannot_be_read_is_named_and_kept_as_it_was_typed() -> None:
     assert sorted(finding.where for finding in wrong) == ["batch_size", "tasks"]
     typed = {f.name: f.value for f in fields.shown(form)}
     assert (typed["tasks"], typed["batch_size"]) == ("- {", "many")
-
-
-def test_an_error_is_told_from_its_remedy() -> None:
-    assert remedy_of("a — b — do this") == ("a — b", "do this")
-    assert remedy_of("just wrong") == ("just wrong", "")
-    assert remedy_of(None) == ("", "")

@@ -1,17 +1,19 @@
 """How far a run is: nothing is said before it has been measured."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from vitrina.control.services.progress import measure, rate_of
+from vitrina.domain.events import Measured, Said
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def event(second: float, name: str = "loaded", **fields: Any) -> dict[str, Any]:
-    return {"event": name, "at": START + timedelta(seconds=second), "fields": fields}
+def event(second: float, name: str = "loaded", **fields: Any) -> Said:
+    at = START + timedelta(seconds=second)
+    return {"id": 1, "level": "info", "event": name, "at": at, "fields": cast(Measured, fields)}
 
 
 def test_nothing_is_known_before_anything_is_said() -> None:

@@ -28,7 +28,7 @@ def tally(*events: dict[str, Any]) -> Tally:
 def test_rows_rate_batch_and_eta() -> None:
     seen = tally(
         event("started", 0),
-        event("found what to load", 1, batches=4),
+        event("load_found", 1, batches=4),
         event("loaded", 3, done=1, of=4, rows_written=100, rows_read=100),
         event("loaded", 5, done=2, of=4, rows_written=100, rows_read=100),
     )

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.findings import Code, Finding
+from vitrina.domain.wording import Data
 from vitrina.meta.db import Connection, fetch_all, queries
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.sql.lineage import tables_of
@@ -14,17 +16,15 @@ SLOW_SECONDS = 60
 
 
 def report(meta: Connection, capture: Capture) -> dict[str, Any]:
-    """The row, the lag, and the followers; `warnings` first of all."""
-    followers = CaptureRepo(meta).followers(capture.source)
-    lag = (capture.now - capture.caught_up_at).total_seconds() if capture.caught_up_at else None
-    held = capture.owner is not None and capture.expires_at is not None and capture.expires_at > capture.now
+    """The row, the lag, the followers, and what to worry about."""
+    followers, lag = CaptureRepo(meta).followers(capture.source), _lag(capture)
     return {
         "source": capture.source,
         "kind": capture.kind,
         "tap": capture.tap,
         "tables": list(capture.tables),
         "slot": capture.slot if capture.kind == "wal" else None,
-        "runner": capture.runner if held else None,
+        "runner": capture.runner if _is_held(capture) else None,
         "position": capture.position,
         "lag_seconds": round(max(lag, 0.0), 1) if lag is not None else None,
         "lag_bytes": capture.lag_bytes,
@@ -38,7 +38,8 @@ def report(meta: Connection, capture: Capture) -> dict[str, Any]:
         "generation_at": capture.generation_at,
         "error": capture.last_error,
         "pipelines": [dict(row) for row in followers],
-        "warnings": [*_warnings(capture, held, lag)],
+        "warnings": [*map(str, warnings(capture))],
+        "findings": warnings(capture),
     }
 
 
@@ -56,18 +57,31 @@ def live_tables(meta: Connection, source: str) -> list[str]:
     return sorted(tables)
 
 
-def _warnings(capture: Capture, held: bool, lag: float | None) -> Iterator[str]:
+def warnings(capture: Capture) -> list[Finding]:
+    """What to worry about."""
+    return [Finding("warning", capture.source, code, data) for code, data in _wrong(capture)]
+
+
+def _wrong(capture: Capture) -> Iterator[tuple[Code, Data]]:
     if capture.installed_at is None:
-        yield "it is not installed to its end; run: vitrina capture install"
+        yield Code.CAPTURE_UNFINISHED, {}
         return
     if capture.last_error:
-        yield f"the last attempt failed: {capture.last_error}"
-    elif not held:
-        yield "no runner captures; start one with: vitrina runner"
+        yield Code.CAPTURE_FAILED, {"error": capture.last_error}
+    elif not _is_held(capture):
+        yield Code.NOBODY_CAPTURES, {}
+    lag = _lag(capture)
     if lag is not None and lag > SLOW_SECONDS:
-        yield f"it has been behind for {lag:.0f} s"
+        yield Code.CAPTURE_BEHIND, {"seconds": lag}
     if capture.wal_status == "lost":
-        yield "the WAL that was not read is gone; everything is compared in full once a runner captures again"
+        yield Code.WAL_LOST, {}
     elif capture.safe_wal_size is not None and capture.safe_wal_size < LOW_WAL:
-        left = f"{capture.safe_wal_size / 1e6:,.0f} MB"
-        yield f"after {left} more of WAL the slot is lost; let a runner catch up, or raise max_slot_wal_keep_size"
+        yield Code.WAL_SHORT, {"megabytes": capture.safe_wal_size / 1e6}
+
+
+def _lag(capture: Capture) -> float | None:
+    return (capture.now - capture.caught_up_at).total_seconds() if capture.caught_up_at else None
+
+
+def _is_held(capture: Capture) -> bool:
+    return capture.owner is not None and capture.expires_at is not None and capture.expires_at > capture.now

@@ -80,7 +80,7 @@ def status(
         found = [c for c in CaptureRepo(meta).all() if source in (None, c.source)]
         reports = [report(meta, each) for each in found]
     if output is Format.json:
-        say_json(reports)
+        say_json([each | {"findings": [finding.as_json() for finding in each["findings"]]} for each in reports])
         return
     if not reports:
         say("nothing is captured; install with: vitrina capture install")

@@ -9,12 +9,13 @@ from vitrina.client import ClientError
 from vitrina.control.services import plans
 from vitrina.control.services.plans import differences
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.findings import Code, Finding, refusal
 from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, UNDER_WAY
 from vitrina.domain.pipeline import Pipeline
 from vitrina.files import Document
 
 Json = dict[str, Any]
-VERDICT = "a change in "
+VERDICTS = (Code.REFRESHES_KEYS, Code.REFRESHES_PART, Code.REFRESHES_OWN)
 
 
 @dataclass
@@ -42,13 +43,12 @@ class Change:
     @property
     def ddl(self) -> list[str]:
         """What the next run will do to the target's definition."""
-        return plans.ddl(finding["message"] for finding in self.findings)
+        return plans.ddl(self._found)
 
     @property
     def verdicts(self) -> list[str]:
         """What a change of each table means for a live mart."""
-        said = (finding["message"] for finding in self.findings if finding["level"] == "info")
-        return [message for message in said if message.startswith(VERDICT)]
+        return [finding["message"] for finding in self.findings if finding.get("code") in VERDICTS]
 
     @property
     def follows(self) -> str:
@@ -57,7 +57,7 @@ class Change:
             return ""
         if self.wanted is None:
             return "its history goes; the mart stays as it is"
-        return plans.follows(self.wanted, self.stored["config"] if self.stored else None, self.ddl)
+        return plans.follows(self.wanted, self.stored["config"] if self.stored else None, self._found)
 
     @property
     def body(self) -> Json:
@@ -68,9 +68,13 @@ class Change:
         given = self.wanted.model_dump(mode="json")
         return given if "id" in self.wanted.model_fields_set else {k: v for k, v in given.items() if k != "id"}
 
-    def refuse(self, where: str, message: str, remedy: str = "") -> None:
+    @property
+    def _found(self) -> list[tuple[str, Json]]:
+        return [(finding.get("code", ""), finding.get("data", {})) for finding in self.findings]
+
+    def refuse(self, where: str, code: Code, **data: str) -> None:
         """It cannot be done, and why."""
-        self.findings.append({"level": "error", "where": where, "message": message, "remedy": remedy})
+        self.findings.append(Finding("error", where, code, data).as_json())
 
     def as_json(self) -> Json:
         """For programs."""
@@ -140,8 +144,7 @@ def parse_all(documents: Sequence[Document]) -> list[tuple[Document, Pipeline]]:
             wrong.append(error.message)
     wrong += _twice(parsed)
     if wrong:
-        findings = [{"level": "error", "where": "files", "message": said, "remedy": ""} for said in wrong]
-        raise ClientError(wrong[0], findings=findings)
+        raise ClientError(wrong[0], findings=[refusal("files", said).as_json() for said in wrong])
     return parsed
 
 
@@ -183,14 +186,14 @@ def _change(document: Document, pipeline: Pipeline, row: Json | None) -> Change 
     change = Change("update", row["name"], new, row, str(document.file), fields)
     if row["status"] in UNDER_WAY and change.matters:
         locked = ", ".join(sorted(fields.keys() - EDITABLE_UNDER_WAY))
-        change.refuse("status", f"{locked} cannot be changed while it is {row['status']}", "pause it first")
+        change.refuse("status", Code.UNDER_WAY, fields=locked, status=row["status"])
     return change if fields else None
 
 
 def _deletion(row: Json) -> Change:
     change = Change("delete", row["name"], stored=row)
     if row["status"] in UNDER_WAY:
-        change.refuse("status", f"it cannot be deleted while it is {row['status']}", "pause it first")
+        change.refuse("status", Code.DELETED_UNDER_WAY, status=row["status"])
     return change
 
 
@@ -206,9 +209,7 @@ def _in_order(deletes: list[Change], others: list[Change], stored: Sequence[Json
         if free is None:
             for change in waiting:
                 for (what, value), holder in _obstacles(change, held):
-                    change.refuse(
-                        what, f"{value!r} is taken by pipeline {holder!r}", "choose another, or move that first"
-                    )
+                    change.refuse(what, Code.TAKEN, value=value, holder=holder)
             return ordered + waiting
         waiting.remove(free)
         ordered.append(free)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from vitrina.capture.status import report
+from vitrina.capture.status import warnings
 from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import Connection, connect, fetch_one, queries
 from vitrina.meta.repos.captures import Capture, CaptureRepo
@@ -61,14 +61,13 @@ def waits(meta: Connection) -> Checks:
 
 
 def _standing(meta: Connection, capture: Capture) -> Checks:
-    about, found = f"capture {capture.source}", report(meta, capture)
-    for warning in found["warnings"]:
-        message, _, remedy = warning.partition("; ")
-        yield Check("fail" if capture.wal_status == "lost" else "warn", about, message, remedy)
+    about = f"capture {capture.source}"
+    for warning in warnings(capture):
+        yield Check("fail" if capture.wal_status == "lost" else "warn", about, warning.message, warning.remedy)
     if (capture.lag_bytes or 0) > MUCH_WAL:
         said = f"the source keeps {capture.lag_bytes or 0:,} bytes of WAL for slot {capture.slot}"
         yield Check("warn", about, said, "let a runner catch up, or stop capturing: vitrina capture remove")
-    for row in found["pipelines"]:
+    for row in CaptureRepo(meta).followers(capture.source):
         if row["enabled"] and (row["backlog"] or 0) > FAR_BEHIND:
             said = f"{row['name']} ({row['status']}) is {row['backlog']:,} changes behind, which are kept for it"
             yield Check("warn", about, said, f"vitrina run {row['name']}, or vitrina disable {row['name']}")

@@ -23,6 +23,7 @@ from vitrina.cli.output import (
 )
 from vitrina.client import Client, ClientError, Finding
 from vitrina.control.services.plans import text_diff
+from vitrina.domain.findings import refusal
 from vitrina.files import SUFFIXES, Document, dump_pipeline, pipeline_schema, read_documents
 
 Json = dict[str, Any]
@@ -124,8 +125,7 @@ def _validate_document(client: Client, document: Document) -> Json:
     except ERRORS as error:
         if getattr(error, "status", 422) != 422:
             raise
-        finding = {"level": "error", "where": "configuration", "message": error.message, "remedy": error.remedy}
-        return known | {"valid": False, "findings": [finding]}
+        return known | {"valid": False, "findings": [refusal("configuration", error.message, error.remedy).as_json()]}
 
 
 def _verdict(findings: list[Finding]) -> Json:

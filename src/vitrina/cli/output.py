@@ -129,9 +129,9 @@ def say_json(value: Any) -> None:
 def say_error(error: VitrinaError | ClientError) -> None:
     """One sentence, what else is wrong, and the remedy."""
     say_beside(Text("error: ", "bold red"), error.message, stderr=True)
-    for finding in getattr(error, "findings", ()):
-        if finding["level"] == "error" and finding["message"] not in error.message:
-            say_beside(Text("  also "), f"{finding['where']}: {finding['message']}", stderr=True)
+    errors = [finding for finding in getattr(error, "findings", ()) if finding["level"] == "error"]
+    for finding in errors[1:]:  # the first is what the sentence says
+        say_beside(Text("  also "), f"{finding['where']}: {finding['message']}", stderr=True)
     if error.remedy:
         say_beside(Text("remedy: ", "bold"), error.remedy, stderr=True)
 

@@ -107,7 +107,7 @@ def runs(
     elif found:
         numbers = ("run", "attempt", *COUNTS, "batches")
         say_table(
-            ["run", "status", "attempt", "started", "took", *COUNTS, "batches", "error"],
+            ["run", "status", "attempt", "started", "took", *COUNTS, "batches", "error", "remedy"],
             list(map(_run, found)),
             numbers,
         )
@@ -210,7 +210,8 @@ def _listed(row: dict[str, Any]) -> list[Any]:
 def _run(run: dict[str, Any]) -> list[Any]:
     numbers = [run[f"rows_{name}"] for name in COUNTS] + [run["batches"]]
     attempt = run["attempt"] if run["attempt"] > 1 else None
-    return [str(run["id"]), run["status"], attempt, when(run["started_at"]), took(run), *numbers, run["error"]]
+    wrong = [run["error"], run.get("remedy")]
+    return [str(run["id"]), run["status"], attempt, when(run["started_at"]), took(run), *numbers, *wrong]
 
 
 def _run_fields(run: dict[str, Any]) -> dict[str, Any]:
@@ -218,6 +219,7 @@ def _run_fields(run: dict[str, Any]) -> dict[str, Any]:
         "last run": f"{run['status']} {when(run['started_at'])}, took {took(run)}, run {run['id']} on {run['runner']}",
         "rows": ", ".join(f"{run[f'rows_{name}']:,} {name}" for name in COUNTS),
         "error": run["error"],
+        "remedy": run.get("remedy"),
     }
 
 

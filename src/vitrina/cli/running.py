@@ -139,7 +139,7 @@ def _say_ended(run: Run, output: Format) -> None:
         counts = ", ".join(f"{number:,} {name}" for name, number in run.counts.items())
         say(f"{run.name}: {run.status} in {took(run.raw)}, rows {counts}")
     if run.status == "FAILED":
-        raise ClientError(f"{run.name} FAILED: {run.error}")
+        raise ClientError(f"{run.name} FAILED: {run.error}", run.remedy or "")
     if run.status != "SUCCESS":
         raise typer.Exit(1)
 

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from vitrina.cli.output import Format, console, note, parse_time, say, span
 from vitrina.client import POLL_SECONDS, Client, NotFound, Requested, Run, Status, check_deadline
+from vitrina.domain.events import Event, Measured
 
 Json = dict[str, Any]
 ENDED = ("IDLE", "PAUSED", "FAILED")
@@ -34,15 +35,15 @@ class Tally:
 
     def add(self, event: Json) -> None:
         """One more event."""
-        fields, at = event["fields"], parse_time(event["at"])
-        self.phase = event["event"]
+        fields, at = cast(Measured, event["fields"]), parse_time(event["at"])
+        self.phase = event.get("message") or event["event"]
         self.first = self.first or at
         self.read += fields.get("rows_read", 0)
         self.moved += fields.get("rows_written", 0) + fields.get("rows_deleted", 0)
         if "of" in fields:
             self.before_progress = self.before_progress or self.last or at
             self.done, self.of, self.batches = fields["done"], fields["of"], self.batches + 1
-        elif event["event"] == "upserted":
+        elif event["event"] == Event.UPSERTED:
             self.batches += 1
         self.last = at
 

@@ -249,7 +249,7 @@ class Client:
             time.sleep(POLL_SECONDS)
             request = self.request(request.id)
         if request.status == "FAILED":
-            raise RequestFailed(request.error or f"the {request.kind} failed")
+            raise RequestFailed(request.error or f"the {request.kind} failed", request.remedy or "")
         return request
 
     def _pages(self, kind: type[R], path: str, cursor: str, filters: Json) -> Iterator[R]:

@@ -21,7 +21,7 @@ class Outcome:
         """The run, once it has ended in success; RunFailed or RunPaused otherwise."""
         assert self.run is not None
         if self.run.status == "FAILED":
-            raise RunFailed(f"{self.run.name} FAILED: {self.run.error}", run=self.run)
+            raise RunFailed(f"{self.run.name} FAILED: {self.run.error}", self.run.remedy or "", self.run)
         if self.run.status == "PAUSED":
             raise RunPaused(f"{self.run.name} was PAUSED", f"go on with: vitrina run {self.run.name}", self.run)
         return self.run

@@ -27,6 +27,8 @@ class Finding(Record):
     where: str
     message: str
     remedy: str
+    code: str | None = None  # what it is, for programs; docs/reference.md lists them
+    data: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Run(Record):
     rows_unchanged: int
     batches: int
     error: str | None
+    remedy: str | None = None  # what to do about the error
 
     @property
     def counts(self) -> dict[str, int]:
@@ -73,6 +76,7 @@ class Live(Record):
     seconds_left: float | None = None
     compares_at: datetime | None = None
     audit: Json | None = None
+    findings: list[Finding] = field(default_factory=list)  # what is wrong with the capture of its source, with codes
 
 
 @dataclass(frozen=True)
@@ -147,6 +151,7 @@ class Request(Record):
     error: str | None
     created_at: datetime
     finished_at: datetime | None
+    remedy: str | None = None
 
 
 @dataclass(frozen=True)

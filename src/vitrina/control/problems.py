@@ -12,8 +12,8 @@ Problem (an HTTP status each)
 
 from collections.abc import Sequence
 
-from vitrina.control.findings import Finding
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.findings import Finding
 
 
 class Problem(VitrinaError):

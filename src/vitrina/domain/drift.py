@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from vitrina.domain.findings import Code
+from vitrina.domain.wording import Data, fill
+
 
 @dataclass(frozen=True)
 class Drift:
@@ -22,11 +25,21 @@ class Drift:
         return bool(self.changed) or (bool(self.added) and on_drift != "add")
 
     @property
+    def code(self) -> Code:
+        """As a finding."""
+        return Code.DRIFT if self.changed else Code.DRIFT_ADDS
+
+    @property
+    def data(self) -> Data:
+        """Of the finding."""
+        return {"columns": [*self.changed, *self.added]}
+
+    @property
     def said(self) -> str:
         """What it is."""
-        return f"drift: the query changed {', '.join([*self.changed, *self.added])}"
+        return fill(self.code.text, self.data)
 
     @property
     def remedy(self) -> str:
         """What lets a run go on."""
-        return "run with --rebuild" + ("" if self.changed else ", or set on_drift: add")
+        return fill(self.code.remedy, self.data)

@@ -6,6 +6,7 @@ from typing import Any
 
 from psycopg import sql
 
+from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.engine.converge import key_arrays, reader_scope
@@ -51,7 +52,7 @@ class Comparison:
         if self.found:
             fields["read"] = "staged" if self.work.staged or self.too_dear else "by key"
         read = 0 if self.work.staged else counts["read"]  # staging has counted them
-        return StepResult("compared", Counts(read, unchanged=counts["unchanged"]), self._position(0), fields)
+        return StepResult(Event.COMPARED, Counts(read, unchanged=counts["unchanged"]), self._position(0), fields)
 
     def _tally(self, conn: Connection) -> dict[str, int]:
         text = sql.SQL("SELECT vitrina_kind::text AS kind, count(*) AS keys FROM {} GROUP BY 1")
@@ -107,17 +108,17 @@ class Comparison:
         )
         stage.add_key_index(conn, self.work.mart.key)
         self.work.staged_rows = stage.settle(conn)
-        return StepResult("staged", position=self._position(0), fields={"rows": rows, "why": self.too_dear})
+        return StepResult(Event.STAGED, position=self._position(0), fields={"rows": rows, "why": self.too_dear})
 
     def _upsert(self, start: int, end: int, conn: Connection) -> StepResult:
         scope, text = self._scope(conn)
         row = self.work.upsert(conn, scope, [start, end, *text])
-        return self._applied("written", Counts(written=row["written"]), end)
+        return self._applied(Event.WRITTEN, Counts(written=row["written"]), end)
 
     def _delete(self, start: int, end: int, conn: Connection) -> StepResult:
         scope, text = self._scope(conn)
         row = self.work.apply(conn, self.work.statements.delete(scope, self.keys.slice()), [start, end, *text])
-        return self._applied("deleted", Counts(deleted=row["deleted"]), end)
+        return self._applied(Event.DELETED, Counts(deleted=row["deleted"]), end)
 
     def _apply_all(self, conn: Connection) -> StepResult:
         """`publish: atomic`: readers of the mart see all of it or nothing."""
@@ -125,7 +126,7 @@ class Comparison:
         written = self.work.upsert(conn, scope, [0, self.upserts])["written"]
         deletion = self.work.statements.delete(scope, self.keys.slice())
         deleted = self.work.apply(conn, deletion, [self.upserts, self.found])["deleted"]
-        return self._applied("published", Counts(written=written, deleted=deleted), self.found)
+        return self._applied(Event.PUBLISHED, Counts(written=written, deleted=deleted), self.found)
 
     def _scope(self, conn: Connection) -> tuple[sql.Composed, list[str]]:
         """The rows of a slice of the keys: from the stage, or from the query as the reader."""
@@ -134,7 +135,7 @@ class Comparison:
         text = self.work.query.by_keys().as_string(conn)
         return reader_scope(self.job.columns, key_arrays(self.keys), "$3"), [text]
 
-    def _applied(self, event: str, counts: Counts, done: int) -> StepResult:
+    def _applied(self, event: Event, counts: Counts, done: int) -> StepResult:
         return StepResult(event, counts, self._position(done), {"done": done, "of": self.found}, is_batch=True)
 
     def _position(self, done: int) -> FullPosition:

@@ -6,6 +6,7 @@ The mart itself is the checkpoint: a run that was paused or killed finds again, 
 from collections.abc import Generator
 from functools import partial
 
+from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.engine.comparison import Comparison
@@ -37,7 +38,7 @@ class FullMode(Mode):
     def _prepare(self, conn: Connection) -> StepResult:
         self.work = Work.prepare(self.job, conn)
         self.mart_is_empty = self.work.is_empty(conn)
-        return StepResult("mart is ready", fields={"target": self.job.plan.target, "ddl": self.work.ddl})
+        return StepResult(Event.MART_READY, fields={"target": self.job.plan.target, "ddl": self.work.ddl})
 
     def _replace_all(self, conn: Connection) -> StepResult:
         """A rebuild: every row deleted and written again in one transaction; readers of the mart see old or new."""
@@ -47,8 +48,10 @@ class FullMode(Mode):
         self.work.guard_deletes(gone["rows"], before, rows)
         self.work.apply(conn, statements.delete_all())
         written = Load(self.work).load_slice(0, rows, conn).counts.written
-        return StepResult("rebuilt", Counts(written=written, deleted=before), FullPosition("rebuild"), is_batch=True)
+        return StepResult(
+            Event.REBUILT, Counts(written=written, deleted=before), FullPosition("rebuild"), is_batch=True
+        )
 
     def _clean_up(self, conn: Connection) -> StepResult:
         self.work.clean_up(conn)
-        return StepResult("finished")
+        return StepResult(Event.FINISHED)

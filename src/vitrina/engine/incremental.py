@@ -15,6 +15,7 @@ import psycopg
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.events import Event
 from vitrina.domain.positions import Candidate, IncrementalPosition, Place
 from vitrina.domain.run import Counts
 from vitrina.engine.converge import Window, reader_scope
@@ -73,7 +74,7 @@ class IncrementalMode(Mode):
             self.position = IncrementalPosition()
             fields["checkpoint"] = "dropped: the mart is new, empty or has new columns, so all rows are read again"
         known = self.position if self.position != IncrementalPosition() else None
-        return StepResult("mart is ready", position=known, fields=fields)
+        return StepResult(Event.MART_READY, position=known, fields=fields)
 
     # ── the window ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -94,7 +95,7 @@ class IncrementalMode(Mode):
             fields["held_by"] = horizon.holder
         if why:
             fields["comparing"] = why
-        return StepResult("window", position=self.position, fields=fields)
+        return StepResult(Event.WINDOW, position=self.position, fields=fields)
 
     def _bound(self) -> tuple[str | None, bool, Horizon]:
         """Up to where rows are final, as text; whether the bound itself is; and who holds it back."""
@@ -169,9 +170,9 @@ class IncrementalMode(Mode):
     def _compare(self) -> Iterator[Step]:
         """One comparison, as mode full; the cursor goes on from the last row that was final before it."""
         if not self.job.reader.fetch(sql.SQL("SELECT 1 AS found FROM {} AS q LIMIT 1").format(self.work.query.source)):
-            self.job.tell("the query gives no rows; it is compared once it gives some", why=self.position.comparing)
+            self.job.tell(Event.COMPARING_LATER, why=self.position.comparing)
             return
-        self.job.tell("comparing in full", why=self.position.comparing)
+        self.job.tell(Event.COMPARING, why=self.position.comparing)
         last = self.job.reader.fetch(*self._last_final()) if self.window else []
         for step in FullMode(self.job).steps():
             yield partial(self._keep_position, step)
@@ -200,7 +201,7 @@ class IncrementalMode(Mode):
             self.window = Window(tuple(row["last_position"]), self.window.bound, self.window.inclusive)
         deleted = row.get("deleted", 0)
         counts = Counts(row["read"], row["written"], deleted, row["read"] - row["written"] - deleted)
-        return StepResult("upserted", counts, self.position, {"cursor": self.position.value}, is_batch=True)
+        return StepResult(Event.UPSERTED, counts, self.position, {"cursor": self.position.value}, is_batch=True)
 
     @property
     def _limit(self) -> int:
@@ -260,7 +261,7 @@ class IncrementalMode(Mode):
 
     def _clean_up(self, conn: Connection) -> StepResult:
         self.work.clean_up(conn)
-        return StepResult("finished", position=self.position)
+        return StepResult(Event.FINISHED, position=self.position)
 
 
 def _is_final(candidate: Candidate, horizon: Horizon) -> bool:

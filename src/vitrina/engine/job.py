@@ -3,16 +3,18 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 from uuid import UUID
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from vitrina.domain.events import Event, Measured
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.positions import Position
 from vitrina.domain.run import NOTHING, Counts, RunOptions
+from vitrina.domain.wording import Data
 from vitrina.engine.mart import Mart, Wanted
 from vitrina.engine.writer import Writer
 from vitrina.meta.db import Connection
@@ -28,17 +30,18 @@ from vitrina.transforms.running import Transforming
 class StepResult:
     """What a step did, to be committed together with it: counters, the position reached, and a line for the log."""
 
-    event: str
+    event: Event
     counts: Counts = NOTHING
     position: Position | None = None
-    fields: dict[str, Any] = field(default_factory=dict)
+    fields: Data = field(default_factory=dict)
     is_batch: bool = False
     quiet: bool = False  # one of many: counted, and not written into the run's log
 
     @property
     def share(self) -> float:
         """How much of what was found is done, as far as the step tells."""
-        return self.fields["done"] / self.fields["of"] if self.fields.get("of") else 0.0
+        measured = cast(Measured, self.fields)
+        return measured["done"] / measured["of"] if measured.get("of") else 0.0
 
 
 Step: TypeAlias = Callable[[Connection], StepResult]

@@ -9,8 +9,10 @@ import psycopg
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
+from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
+from vitrina.domain.wording import Data
 from vitrina.engine.comparison import Comparison
 from vitrina.engine.converge import reader_scope
 from vitrina.engine.filling import copy_across
@@ -66,8 +68,8 @@ class Load:
         self.work.refuse_null_keys(conn, found.identifier)
         self._set_ends(self._in_order(found, conn))
         self.reading = self._read_how()
-        fields = {"batches": self.batches, "read": self.reading.how}
-        return StepResult("found what to load", position=FullPosition("load"), fields=fields)
+        fields: Data = {"batches": self.batches, "read": self.reading.how}
+        return StepResult(Event.LOAD_FOUND, position=FullPosition("load"), fields=fields)
 
     @property
     def batches(self) -> int:
@@ -117,7 +119,7 @@ class Load:
             read, written = self._insert_all(conn) if is_dear else self.work.pour(self.work.mart, conn)
         self.work.refuse_null_keys(conn, self.work.mart.identifier)
         counts, fields = Counts(read=read, written=written), {"why": self.reading.why}
-        return StepResult("loaded", counts, FullPosition("load"), fields, is_batch=True)
+        return StepResult(Event.LOADED, counts, FullPosition("load"), fields, is_batch=True)
 
     def _insert_all(self, conn: Connection) -> tuple[int, int]:
         """In one statement, with the memory of a comparison."""
@@ -158,7 +160,7 @@ class Load:
 
     def _loaded(self, counts: Counts, done: int, total: int) -> StepResult:
         position = FullPosition("load", done, total)
-        return StepResult("loaded", counts, position, {"done": done, "of": total}, is_batch=True)
+        return StepResult(Event.LOADED, counts, position, {"done": done, "of": total}, is_batch=True)
 
     def _conflict(self, error: psycopg.errors.UniqueViolation) -> Exception:
         """A key was there already: the query gave it twice, or somebody else writes to the mart."""

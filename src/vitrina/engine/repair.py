@@ -4,6 +4,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from functools import partial
 
+from vitrina.domain.events import Event
 from vitrina.domain.positions import LivePosition
 from vitrina.engine.full import FullMode
 from vitrina.engine.job import Job, Mode, Step, StepResult
@@ -52,13 +53,13 @@ class LiveRepair(RepairMode):
             self.watch = Watch(self.job.reader, Needs.parse(kept.needs))
             if self.watch.digest != kept.digest:
                 self._distrust(in_words(differences(kept.facts, self.watch.facts, self.watch.needs)))
-        return StepResult("looked at what it depends on", position=self.position, quiet=True)
+        return StepResult(Event.DEPENDENCE_SEEN, position=self.position, quiet=True)
 
     def _look_again(self, conn: Connection) -> StepResult:
         del conn
         if self.watch and not self.watch.holds():
             self._distrust(self.watch.why_broken())
-        return StepResult("looked again at what it depends on", position=self.position, quiet=True)
+        return StepResult(Event.DEPENDENCE_SEEN_AGAIN, position=self.position, quiet=True)
 
     def _distrust(self, why: str) -> None:
         assert isinstance(self.position, LivePosition)

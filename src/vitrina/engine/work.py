@@ -7,6 +7,7 @@ from typing import Any
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError, FatalError
+from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.engine.converge import MartSql, QueryText
@@ -107,7 +108,9 @@ class Work:
         read, _ = self.pour(self.stage, conn)
         self.staged_rows = self.stage.settle(conn)
         self.refuse_null_keys(conn, self.stage.identifier)
-        return StepResult("staged", Counts(read=read), FullPosition("stage"), {"rows": self.staged_rows, "why": why})
+        return StepResult(
+            Event.STAGED, Counts(read=read), FullPosition("stage"), {"rows": self.staged_rows, "why": why}
+        )
 
     def pour(self, target: Target, conn: Connection) -> tuple[int, int]:
         """Everything the query gives, in key order and through the transforms; how many rows were read and written."""

@@ -215,23 +215,18 @@ CURABLE = (psycopg.OperationalError, errors.UniqueViolation)
 
 
 def translate(error: psycopg.Error) -> VitrinaError:
-    """Which of our errors a driver error is."""
-    message = _message(error)
+    """Which of our errors a driver error is: the server's detail tells what is wrong, its hint what to do about it."""
+    told = (error.diag.message_primary or str(error).strip(), error.diag.message_detail)
+    message = " — ".join(part for part in told if part)
     if isinstance(error, errors.ConfigurationLimitExceeded) and TEMP_FILES in message:
         return ConfigError(message, MORE_FILES)
+    return _kind(error)(message, error.diag.message_hint or "")
+
+
+def _kind(error: psycopg.Error) -> type[VitrinaError]:
     if isinstance(error, LOST) or (error.sqlstate is None and isinstance(error, psycopg.OperationalError)):
-        return DatabaseLost(message)
+        return DatabaseLost
     if isinstance(error, CURABLE):
-        return RetryableError(message)
-    if isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.IntegrityError):
-        return ConfigError(message)
-    return FatalError(message)
-
-
-def _message(error: psycopg.Error) -> str:
-    parts = [
-        error.diag.message_primary or str(error).strip(),
-        error.diag.message_detail,
-        error.diag.message_hint,
-    ]
-    return " — ".join(part for part in parts if part)
+        return RetryableError
+    is_asked_wrongly = isinstance(error, psycopg.ProgrammingError | psycopg.DataError | psycopg.IntegrityError)
+    return ConfigError if is_asked_wrongly else FatalError

@@ -4,17 +4,18 @@ A lost connection is an attempt like any other if the meta-store can be reached 
 recovery takes over.
 """
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import Event
 from uuid import UUID
 
 import structlog
 
 from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, RetryableError, VitrinaError
+from vitrina.domain.events import Event
 from vitrina.domain.lifecycle import RunStatus
-from vitrina.meta.repos.leases import Claim, LeaseRepo, storable
+from vitrina.meta.repos.leases import Claim, LeaseRepo, error_columns
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.metrics.events import Meter
 from vitrina.neighbours import neighbours_of
@@ -39,7 +40,7 @@ class PipelineDispatcher:
     connections: Connections
     identity: Identity
     heartbeat: Heartbeat
-    stopping: Event
+    stopping: threading.Event
     claimed: Callable[[], None] = lambda: None  # told before a run begins: there may be more to do
 
     def __post_init__(self) -> None:
@@ -145,10 +146,9 @@ class PipelineDispatcher:
         return self.settings.backoff_seconds[min(claim.attempt, len(self.settings.backoff_seconds)) - 1]
 
     def _next_attempt(self, claim: Claim, leases: LeaseRepo, error: RetryableError | DatabaseLost) -> Claim:
-        said = storable(str(error))
-        RunLog(leases.conn, claim).say("warning", "failed, trying again", error=said, in_seconds=self._pause(claim))
+        RunLog(leases.conn, claim).say("warning", Event.RETRIED, **_why(error), in_seconds=self._pause(claim))
         self.heartbeat.forget(claim.run_id)
-        following = leases.begin_attempt(claim, said)
+        following = leases.begin_attempt(claim, error.message, error.remedy)
         _meter(claim).retry()
         return following
 
@@ -163,13 +163,17 @@ class PipelineDispatcher:
             self.stopping.wait(0.05)
 
     def _fail(self, claim: Claim, error: VitrinaError) -> None:
-        leases, said = self._leases(), storable(str(error))
+        leases = self._leases()
         try:
-            RunLog(leases.conn, claim).say("error", "failed", error=said)
-            leases.fail(claim, said)
+            RunLog(leases.conn, claim).say("error", Event.FAILED, **_why(error))
+            leases.fail(claim, error.message, error.remedy)
         except LeaseLost:
             _meter(claim).lease_lost()
             log.warning("lease lost", pipeline=claim.name, run=claim.run_id)
+
+
+def _why(error: VitrinaError) -> dict[str, str]:
+    return {name: text for name, text in error_columns(error.message, error.remedy).items() if text}
 
 
 def _meter(claim: Claim) -> Meter:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from vitrina.domain.errors import DatabaseLost, RetryableError
+from vitrina.domain.events import Event, fields_of
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.domain.positions import parse_position
@@ -42,26 +43,26 @@ class PipelineExecutor:
     def execute(self, claim: Claim, control: RunControl) -> RunStatus:
         """Run all steps and release the lease: done, paused, or handed back. Errors are the dispatcher's."""
         log = RunLog(self.leases.conn, claim)
-        log.say("info", "started", attempt=claim.attempt, config_version=claim.version)
+        log.say("info", Event.STARTED, attempt=claim.attempt, config_version=claim.version)
         reach("claimed")
         try:
             ledger, is_burst = self._cuttable(claim, control, log)
         except PauseRequested:
-            log.say("info", "paused at once" if control.cut.was_made else "paused")
+            log.say("info", Event.PAUSED_AT_ONCE if control.cut.was_made else Event.PAUSED)
             self.leases.pause(claim)
             return RunStatus.PAUSED
         except RunnerStopping:
-            log.say("info", "handed back: this runner is stopping")
+            log.say("info", Event.HANDED_BACK)
             self.leases.hand_back(claim, "the runner is stopping; another goes on")
             return RunStatus.PAUSED
         except Awaiting as wait:
-            log.say("info", "gives its slot back until that has ended", holder=str(wait))
+            log.say("info", Event.SLOT_GIVEN_BACK, holder=str(wait))
             self.leases.wait(claim, f"waits for a transaction that was open: {wait}")
             return RunStatus.PAUSED
         reach("before end")
         self.leases.succeed(claim, is_burst=is_burst)
         PipelineRepo(self.leases.conn).wake_live()  # for a change that came while it was leaving
-        log.show("info", "succeeded", {f"rows_{name}": value for name, value in vars(ledger.total).items()})
+        log.show("info", Event.SUCCEEDED, {f"rows_{name}": value for name, value in vars(ledger.total).items()})
         return RunStatus.SUCCESS
 
     def _cuttable(self, claim: Claim, control: RunControl, log: RunLog) -> tuple[Ledger, bool]:
@@ -114,7 +115,7 @@ class PipelineExecutor:
             return
         size = StateRepo(self.leases.conn).config(claim.pipeline_id, version).get("batch_size", job.batch_size)
         if size != job.batch_size:
-            log.say("info", "configuration reloaded", config_version=version, batch_size=size)
+            log.say("info", Event.RELOADED, config_version=version, batch_size=size)
             job.batch_size = size
 
     def _job(
@@ -122,7 +123,7 @@ class PipelineExecutor:
     ) -> Job:
         settings = self.connections.settings
         for finding in vet_plan(reader, plan, settings):
-            log.say("warning", finding.message, remedy=finding.remedy)
+            log.say("warning", Event.FINDING, **fields_of(finding))
         key = resolve_key(self.leases.conn, plan) if plan.transforms else plan.key
         job = make_job(claim.pipeline_id, pipeline, plan, reader, key, settings, control.check)
         job.options, job.written_before = claim.options, written_to(plan.target, claim.columns)
@@ -131,7 +132,7 @@ class PipelineExecutor:
         if claim.config_hash in (None, plan.fingerprint):
             job.position = parse_position(plan.mode, claim.checkpoint)
         elif claim.checkpoint:
-            log.say("warning", "checkpoint dropped: the configuration has changed")
+            log.say("warning", Event.CHECKPOINT_DROPPED)
         return job
 
     def _others_wait(self) -> bool:

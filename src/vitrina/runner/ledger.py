@@ -6,6 +6,7 @@ from typing import Any
 
 from vitrina.domain.positions import LivePosition, Position
 from vitrina.domain.run import NOTHING, Counts
+from vitrina.domain.wording import Data
 from vitrina.engine.job import Step, StepResult
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection, queries, transaction
@@ -81,6 +82,6 @@ class Ledger:
             return False
         return not isinstance(before, LivePosition) or now.id != before.id
 
-    def _fields(self, result: StepResult, seconds: float) -> dict[str, object]:
+    def _fields(self, result: StepResult, seconds: float) -> Data:
         counts = {f"rows_{name}": value for name, value in vars(result.counts).items() if value}
-        return result.fields | counts | {"ms": round(seconds * 1000, 1)}
+        return {**result.fields, **counts, "ms": round(seconds * 1000, 1)}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from psycopg import errors
+from psycopg import Error, errors
 
 from vitrina.domain.errors import VitrinaError
 from vitrina.settings import Settings
@@ -26,10 +26,12 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def name_limit(error: VitrinaError, settings: Settings) -> None:
-    """Give an error the setting that bounds what was exceeded as its remedy, if it is one of these."""
-    kinds = {type(cause) for cause in _causes(error)}
+    """Give an error the setting that bounds what was exceeded as its remedy, if it is one of these: it is of more use
+    than the server's hint."""
+    causes = [*_causes(error)]
+    kinds, hints = {*map(type, causes)}, {cause.diag.message_hint for cause in causes if isinstance(cause, Error)}
     found = next((text for kind, text in REMEDIES.items() if kind in kinds), None)
-    if found is None or error.remedy:
+    if found is None or (error.remedy and error.remedy not in hints):
         return
     error.remedy = found.format(
         time=settings.statement_timeout_seconds,

@@ -87,12 +87,12 @@ class RequestDesk:
             raise
         except VitrinaError as error:
             name_limit(error, self.settings)
-            self._refuse(claim, str(error))
+            self._refuse(claim, error)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # as the dispatcher's
             log.exception("unexpected error", kind=claim.kind, request=str(claim.id))
-            self._refuse(claim, f"{type(error).__name__}: {error}")
+            self._refuse(claim, ConfigError(f"{type(error).__name__}: {error}"))
         finally:
             self.heartbeat.forget_request(claim.token)
 
@@ -124,17 +124,17 @@ class RequestDesk:
             finally:
                 _drop_scratch(claim, inquiry)
 
-    def _refuse(self, claim: RequestClaim, error: str) -> None:
+    def _refuse(self, claim: RequestClaim, error: VitrinaError) -> None:
         if self.stopping.is_set():  # most likely our own cancellation
             self._leave(claim, "given back: this runner is stopping", lambda repo: repo.give_back(claim))
         else:
-            self._leave(claim, error, lambda repo: repo.fail(claim, error))
+            self._leave(claim, str(error), lambda repo: repo.fail(claim, error.message, error.remedy))
 
     def _after_loss(self, claim: RequestClaim, error: DatabaseLost) -> None:
         """If the meta-store can be reached, whoever comes next tries again, a few times; if not, the claim expires."""
         try:
             if claim.attempt >= self.settings.max_crashes:
-                self._requests().fail(claim, str(error))
+                self._requests().fail(claim, error.message, error.remedy)
             else:
                 self._requests().let_go(claim)
         except VitrinaError as reason:

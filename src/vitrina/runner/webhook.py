@@ -16,7 +16,7 @@ from vitrina.settings import Settings
 
 TIMEOUT = 10.0
 SIGNATURE, TIMESTAMP, DELIVERY = "X-Vitrina-Signature", "X-Vitrina-Timestamp", "X-Vitrina-Delivery"
-TOLD = ("run", "error", "fresh_at", "limit", "after", "since", "behind", "rows", "keys")
+TOLD = ("run", "error", "remedy", "fresh_at", "limit", "after", "since", "behind", "rows", "keys")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ def _text(alert: Alert) -> str:
     """One line for people; chats that take webhooks show it."""
     told = alert.details
     if alert.event == "failed":
-        return f"{told.get('name')} has failed: {told.get('error') or 'it does not say why'}"
+        remedy = f" — {told['remedy']}" if told.get("remedy") else ""
+        return f"{told.get('name')} has failed: {told.get('error') or 'it does not say why'}{remedy}"
     if alert.event == "stale":
         return f"{told.get('name')} is stale: as of {told.get('fresh_at') or 'never'}, the limit is {told.get('limit')}"
     if alert.event == "stuck":

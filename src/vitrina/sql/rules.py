@@ -26,13 +26,10 @@
 
 import re
 from collections.abc import Iterator, Set
-from dataclasses import dataclass
-from typing import Literal
 
+from vitrina.domain.findings import Code, Finding, Phrase
+from vitrina.domain.wording import Json
 from vitrina.sql.calls import Call, Relation, Resolved
-
-FUNCTIONS_SETTING = "VITRINA_ALLOWED_FUNCTIONS"
-SCHEMAS_SETTING = "VITRINA_ALLOWED_SOURCE_SCHEMAS"
 
 RUNS_TEXT = re.compile(r"(query|table|cursor|schema|database)_to_xml.*|ts_stat|crosstab\w*|connectby|xpath_table")
 CATALOGUE = re.compile(
@@ -49,6 +46,7 @@ HARMLESS = {
     "pg_wal_lsn_diff",
 }
 SESSION = re.compile(r"current_setting|inet_(client|server)_\w+|txid_\w+|getpgusername|get_current_ts_config")
+CLOCK_WORDS = "CURRENT_DATE, …"
 CLOCK = {"now", "transaction_timestamp", "statement_timestamp"}
 SAMPLING = {"system", "bernoulli"}  # TABLESAMPLE: with REPEATABLE, of an unchanged table always the same rows
 CHANGING = re.compile(
@@ -79,19 +77,6 @@ INTRUSIVE = {
 }
 
 
-@dataclass(frozen=True)
-class Finding:
-    """Something about a query that somebody should know: an error refuses it, a warning does not."""
-
-    level: Literal["error", "warning"]
-    where: str
-    message: str
-    remedy: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.message} ({self.remedy})" if self.remedy else self.message
-
-
 def judge(
     resolved: Resolved, schemas: Set[str], functions: Set[str], honest: Set[int] = frozenset()
 ) -> Iterator[Finding]:
@@ -103,35 +88,33 @@ def judge(
         if call.qualified not in functions and call.oid not in honest and not repeats:
             yield from _judge_call(call, behind=call.oid in resolved.behind)
     if resolved.uses.reads_clock:
-        yield _clock("CURRENT_DATE or the like")
+        yield Finding("warning", CLOCK_WORDS, Code.READS_CLOCK, {"what": CLOCK_WORDS})
     if resolved.uses.names_objects:
-        message = "the query casts to regclass or the like, which reads the server's catalogue, not data"
-        yield Finding("error", "a cast", message, "leave the cast out")
+        yield Finding("error", "a cast", Code.CASTS_TO_NAMES)
     if resolved.uses.locks_rows:
-        yield Finding("error", "a view", "a view that the query reads locks rows (FOR UPDATE / SHARE)")
+        yield Finding("error", "a view", Code.LOCKS_ROWS)
 
 
 def _judge_relation(relation: Relation, schemas: Set[str]) -> Iterator[Finding]:
     if relation.schema in schemas:
         return
     name = f"{relation.schema}.{relation.name}"
-    own = relation.schema in ("pg_catalog", "information_schema")
-    remedy = (
-        f"read tables of {', '.join(sorted(schemas))} only"
-        if own
-        else f"{SCHEMAS_SETTING} allows {', '.join(sorted(schemas))}; a view may not reach past them either"
-    )
-    yield Finding("error", name, f"the query reads {name}: schema {relation.schema} is not allowed", remedy)
+    is_catalogue = relation.schema in ("pg_catalog", "information_schema")
+    code = Code.CATALOGUE_NOT_ALLOWED if is_catalogue else Code.SCHEMA_NOT_ALLOWED
+    yield Finding("error", name, code, {"relation": name, "schema": relation.schema, "allowed": sorted(schemas)})
 
 
 def _judge_call(call: Call, *, behind: bool) -> Iterator[Finding]:
-    reason = _reason(call)
-    if reason:
-        via = "an index, a CHECK or the like of a table that is read" if behind and not call.via else call.via
-        what = f"{via} calls {call.qualified}, which" if via else f"function {call.qualified}"
-        yield Finding("error", call.qualified, f"{what} {reason}", _remedy(call))
+    why = _why_not(call)
+    if why:
+        via = Phrase.BEHIND_A_TABLE if behind and not call.via else call.via
+        way = Phrase.STORE_IT if why is Phrase.CHANGING else Phrase.ALLOW_IT
+        data: dict[str, Json] = {"function": call.qualified, "why": why, "way": way}
+        data |= {"via": via} if via else {}
+        data |= {"extension": call.extension} if why is Phrase.INTRUSIVE else {}
+        yield Finding("error", call.qualified, Code.CALL_NOT_ALLOWED if via else Code.FUNCTION_NOT_ALLOWED, data)
     elif reads_clock(call):
-        yield _clock(f"{call.name}()")
+        yield Finding("warning", f"{call.name}()", Code.READS_CLOCK, {"what": f"{call.name}()"})
 
 
 def reads_clock(call: Call) -> bool:
@@ -139,48 +122,30 @@ def reads_clock(call: Call) -> bool:
     return call.builtin and call.how == "call" and (call.name in CLOCK or (call.name == "age" and call.args == 1))
 
 
-def _reason(call: Call) -> str:
-    """Why a function is refused; empty when it is not."""
+def _why_not(call: Call) -> Phrase | None:
+    """Why a function is refused; None when it is not."""
     if call.constructor:
-        return ""
+        return None
     if not call.builtin and not call.extension:
-        rights = " and runs with its owner's rights (SECURITY DEFINER)" if call.definer else ""
-        return f"is user-defined{rights}"
+        return Phrase.USER_DEFINED_DEFINER if call.definer else Phrase.USER_DEFINED
     if call.definer:
-        return "runs with its owner's rights (SECURITY DEFINER)"
+        return Phrase.DEFINER
     if call.how == "part":
-        return ""
+        return None
     if RUNS_TEXT.fullmatch(call.name):
-        return "executes SQL that is hidden in a text"
+        return Phrase.EXECUTES_TEXT
     if call.extension in INTRUSIVE:
-        return f"is of extension {call.extension}, which reaches beyond the tables of a query"
+        return Phrase.INTRUSIVE
     if call.volatility == "v":
-        return _volatile(call)
-    return _denied_builtin(call) if call.builtin and call.how == "call" else ""
+        return Phrase.CHANGING if CHANGING.fullmatch(call.name) else Phrase.VOLATILE
+    return _denied_builtin(call) if call.builtin and call.how == "call" else None
 
 
-def _volatile(call: Call) -> str:
-    if CHANGING.fullmatch(call.name):
-        return "gives another value at every call: the mart would never equal the query"
-    return "is VOLATILE: it may have effects, or give another value at every call"
-
-
-def _denied_builtin(call: Call) -> str:
+def _denied_builtin(call: Call) -> Phrase | None:
     if call.name in HARMLESS or call.name.startswith(("regexp_", "regr_")):
-        return ""
+        return None
     if CATALOGUE.fullmatch(call.name):
-        return "reads the server's catalogue, not data"
+        return Phrase.READS_CATALOGUE
     if SESSION.fullmatch(call.name):
-        return "depends on the session, not on data"
-    return "is the input function of a type" if call.takes_cstring else ""
-
-
-def _remedy(call: Call) -> str:
-    if call.volatility == "v" and CHANGING.fullmatch(call.name):
-        return "store the value in the source, or leave it to the mart's column default"
-    return f"leave it out, or have it named in {FUNCTIONS_SETTING}"
-
-
-def _clock(what: str) -> Finding:
-    message = f"the query reads the clock ({what}): the mart changes with it, also when no row does"
-    return Finding("warning", what, message, "compare with a column instead, if that is not wanted")
+        return Phrase.READS_SESSION
+    return Phrase.TYPE_INPUT if call.takes_cstring else None

@@ -30,11 +30,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.findings import Code, Finding
 from vitrina.meta.db import Connection, transaction
 from vitrina.sql.calls import resolve_uses
 from vitrina.sql.guard import check_select
 from vitrina.sql.inputs import honest_calls
-from vitrina.sql.rules import Finding, judge
+from vitrina.sql.rules import judge
 from vitrina.sql.tree import rewritten_tree
 
 CLOCK_LITERAL = re.compile(r"'\s*(now|today|tomorrow|yesterday)\s*'", re.IGNORECASE)
@@ -83,6 +84,5 @@ def called(
         honest = honest_calls(conn, tree, resolved)
     findings = dict.fromkeys(judge(resolved, frozenset(schemas), frozenset(functions), honest))
     if literal := CLOCK_LITERAL.search(select):
-        message = f"{literal[0]} as a date or time means the clock: the mart changes with it, also when no row does"
-        findings[Finding("warning", literal[0], message, "write the date out, if that is meant")] = None
+        findings[Finding("warning", literal[0], Code.CLOCK_LITERAL, {"literal": literal[0]})] = None
     return list(findings)

@@ -10,10 +10,11 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from vitrina.control.api.models import FindingModel, ProblemModel
-from vitrina.control.findings import Finding
+from vitrina.control.api.findings import FindingModel
+from vitrina.control.api.models import ProblemModel
 from vitrina.control.problems import Problem
 from vitrina.domain.errors import ConfigError, DatabaseLost, RetryableError, VitrinaError
+from vitrina.domain.findings import Code, Finding
 
 MEDIA_TYPE = "application/problem+json"
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
@@ -35,9 +36,7 @@ def problem(
         detail=_sendable(detail),
         instance=_sendable(request.url.path),
         remedy=_sendable(remedy),
-        findings=[
-            FindingModel.of(replace(f, where=_sendable(f.where), message=_sendable(f.message))) for f in findings
-        ],
+        findings=[FindingModel.of(_sendable_finding(finding)) for finding in findings],
     )
     return JSONResponse(body.model_dump(mode="json"), status, dict(headers or {}), media_type=MEDIA_TYPE)
 
@@ -70,9 +69,11 @@ def status_of(error: VitrinaError) -> int:
 
 def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    found = [Finding("error", ".".join(str(part) for part in item["loc"]), item["msg"]) for item in error.errors()]
-    detail = "; ".join(f"{finding.where}: {finding.message}" for finding in found)
-    return problem(request, 422, detail, findings=found)
+    found = [
+        Finding("error", ".".join(str(part) for part in item["loc"]), Code.INVALID_VALUE, {"error": item["msg"]})
+        for item in error.errors()
+    ]
+    return problem(request, 422, f"{found[0].where}: {found[0].message}", findings=found)
 
 
 def _http(request: Request, error: Exception) -> JSONResponse:
@@ -83,6 +84,11 @@ def _http(request: Request, error: Exception) -> JSONResponse:
 def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     log.error("unforeseen error", path=request.url.path, error=type(error).__name__)
     return problem(request, 500, "an error that nobody foresaw; the log has it")
+
+
+def _sendable_finding(finding: Finding) -> Finding:
+    data = {name: _sendable(value) if type(value) is str else value for name, value in finding.data.items()}
+    return replace(finding, where=_sendable(finding.where), data=data)
 
 
 def _sendable(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from psycopg.rows import DictRow
 from pydantic import BaseModel, Field
 
+from vitrina.control.api.findings import FindingModel
 from vitrina.control.services.freshness import Freshness, State
 from vitrina.domain.lifecycle import Status
 from vitrina.meta.repos.waits import in_words, remedy_of
@@ -65,11 +66,14 @@ class LiveOut(BaseModel):
     as_of: datetime | None = Field(description="The mart has everything that was committed before.")
     audit: AuditOut | None = Field(description="How it stands with the audit; null: it is off, or has not begun.")
     capture: list[str] = Field(description="What is wrong with the capture of its source; empty: nothing.")
+    findings: list[FindingModel] = Field(description="The same, with codes.")
 
     @classmethod
     def of(cls, found: Freshness) -> Self:
         """From the service's."""
-        return cls(**vars(found) | {"audit": AuditOut.of(found.audit) if found.audit else None})
+        audit = AuditOut.of(found.audit) if found.audit else None
+        said = {"capture": [*map(str, found.capture)], "findings": [*map(FindingModel.of, found.capture)]}
+        return cls(**vars(found) | said | {"audit": audit})
 
 
 class IncidentOut(BaseModel):
@@ -122,8 +126,9 @@ class CaptureOut(BaseModel):
     error: str | None = Field(description="Why it does not capture.")
     pipelines: list[FollowerOut]
     warnings: list[str] = Field(description="What to worry about.")
+    findings: list[FindingModel] = Field(description="The same, with codes.")
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Self:
         """From a report."""
-        return cls(**row)
+        return cls(**row | {"findings": [*map(FindingModel.of, row["findings"])]})

@@ -9,10 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
 from vitrina import __version__
+from vitrina.control.api.findings import FindingModel
 from vitrina.control.api.freshness import IncidentOut, LiveOut, WaitOut
-from vitrina.control.findings import Finding
 from vitrina.control.services.freshness import Freshness
 from vitrina.control.services.pipelines import Answer, Standing
+from vitrina.domain.events import Said, shown
+from vitrina.domain.findings import Finding
 from vitrina.domain.lifecycle import RunStatus, Status
 from vitrina.domain.pipeline import Pipeline, Task
 from vitrina.domain.run import RunOptions
@@ -23,20 +25,6 @@ class Body(BaseModel):
     """A body with a field we do not know is refused."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-class FindingModel(BaseModel):
-    """Something validation has to say."""
-
-    level: Literal["error", "warning", "info"]
-    where: str
-    message: str
-    remedy: str
-
-    @classmethod
-    def of(cls, finding: Finding) -> Self:
-        """From the service's."""
-        return cls(**vars(finding))
 
 
 class ProblemModel(BaseModel):
@@ -227,6 +215,7 @@ class RunOut(BaseModel):
     rows_unchanged: int
     batches: int
     error: str | None
+    remedy: str | None = Field(description="What to do about the error.")
 
     @classmethod
     def of(cls, row: DictRow) -> Self:
@@ -247,8 +236,14 @@ class EventOut(BaseModel):
     id: int
     at: datetime
     level: str
-    event: str
+    event: str = Field(description="What it is, for programs: stable, and listed in docs/reference.md.")
+    message: str = Field(description="The same for people, in English.")
     fields: dict[str, Any]
+
+    @classmethod
+    def of(cls, row: Said) -> Self:
+        """From the meta-store."""
+        return cls.model_validate({**row, "message": shown(row["event"], row["fields"])[0]})
 
 
 class VersionOut(BaseModel):
@@ -305,6 +300,7 @@ class RequestOut(BaseModel):
     params: dict[str, Any]
     result: dict[str, Any] | None
     error: str | None
+    remedy: str | None = Field(description="What to do about the error.")
     created_at: datetime
     finished_at: datetime | None
 

@@ -16,6 +16,7 @@ from vitrina.control.api.openapi import problems
 from vitrina.control.api.pipelines import Config
 from vitrina.control.problems import Forbidden, NotFound
 from vitrina.control.services.looking import Looking
+from vitrina.domain.events import Said
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.request import RequestKind
 
@@ -60,7 +61,7 @@ async def follow_run(
         run, events = await run_in_threadpool(_look_again, look, run, after)
         for row in events:
             after = row["id"]
-            yield _event(row["level"], models.EventOut(**row), after)
+            yield _event(row["level"], models.EventOut.of(row), after)
         if not events and (run["status"] != RunStatus.RUNNING or not follow):
             yield _event("end", models.RunOut.of(run))
             return
@@ -130,7 +131,7 @@ def readyz(plane: Plane, response: Response) -> models.Health:
     return models.Health(status="ok" if ready else "unavailable", checks=checks)
 
 
-def _look_again(look: Looking, run: dict[str, Any], after: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _look_again(look: Looking, run: dict[str, Any], after: int) -> tuple[dict[str, Any], list[Said]]:
     """The run first: what it said before it ended is then among the events.
 
     One that is gone says no more: it was a live mart's and went well, so that it was added to the row of its hour; or

@@ -11,19 +11,20 @@ from vitrina.control.api.auth import Actor, Plane, Role, needs
 from vitrina.control.console import fields
 from vitrina.control.console.access import Form, Visitor
 from vitrina.control.console.render import Screen, Show, link_to
-from vitrina.control.findings import Finding
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Problem, Stale
 from vitrina.control.services.pipelines import PipelineService
 from vitrina.control.services.plans import ddl, differences, follows, text_diff
 from vitrina.control.services.requests import RequestService
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.findings import Code, Finding, refusal
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.repos.pipelines import StoredPipeline
 from vitrina.sql.describe import Column
 
 router = APIRouter()
 PREVIEW_ROWS = 20
+SHOWN_ELSEWHERE = (Code.GIVES, Code.WOULD_CREATE_TABLE, Code.WOULD_ALTER_TABLE)  # as columns, and as DDL
 NEW = {
     "source_query": "SELECT f.id AS film_id, f.title\nFROM content.film_work f\n",
     "key": ["film_id"],
@@ -98,7 +99,8 @@ def check(show: Show, plane: Plane, caller: Visitor, form: Form) -> Response:
     """Findings, columns and plan of what stands in the form."""
     checked = _checked(plane, caller, form)
     stored = _stored(plane, caller, form)
-    return show.part("editor_checked.html", checked=checked, plan=_plan(checked, stored), is_new=stored is None)
+    known: dict[str, Any] = {"checked": checked, "plan": _plan(checked, stored), "is_new": stored is None}
+    return show.part("editor_checked.html", **known, shown_elsewhere=SHOWN_ELSEWHERE)
 
 
 @router.post("/editor/preview")
@@ -108,7 +110,9 @@ def preview(show: Show, plane: Plane, caller: Visitor, form: Form) -> Response:
     values, wrong = fields.read(form)
     try:
         if wrong:
-            return show.part("editor_preview.html", preview=None, wrong=f"{wrong[0].where}: {wrong[0].message}")
+            return show.part(
+                "editor_preview.html", preview=None, wrong=f"{wrong[0].where}: {wrong[0].said_in(show.words)[0]}"
+            )
         found = RequestService(plane, caller.name).preview_config(Pipeline.parse(_given(values)), PREVIEW_ROWS)
     except VitrinaError as error:
         return show.part("editor_preview.html", preview=None, wrong=str(error))
@@ -128,7 +132,7 @@ def _editor(
 def _refused(show: Screen, stored: StoredPipeline | None, form: dict[str, list[str]], error: VitrinaError) -> Response:
     """The form as it was sent, with what is wrong about it."""
     found = [*error.findings] if isinstance(error, Problem) else []
-    findings = found or [Finding("error", "", error.message, error.remedy)]
+    findings = found or [refusal("", error.message, error.remedy)]
     status = error.status if isinstance(error, Problem) else 422
     version = _version(form) if stored else 0
     return _editor(show, stored, fields.shown(form), status, findings=findings, version=version)
@@ -149,7 +153,7 @@ def _checked(plane: ControlPlane, caller: Actor, form: dict[str, list[str]]) -> 
     try:
         pipeline = Pipeline.parse(_given(values))
     except VitrinaError as error:
-        return Checked(None, [*wrong, Finding("error", "", error.message, error.remedy)])
+        return Checked(None, [*wrong, refusal("", error.message, error.remedy)])
     findings, columns = PipelineService(plane, caller.name).examine(pipeline)
     return Checked(pipeline, wrong + findings, columns)
 
@@ -159,10 +163,10 @@ def _plan(checked: Checked, stored: StoredPipeline | None) -> dict[str, Any]:
     if checked.pipeline is None or checked.errors:
         return {"fields": {}, "ddl": [], "follows": ""}
     config = stored.config if stored else None
-    statements = ddl(finding.message for finding in checked.findings)
+    found = [(finding.code, finding.data) for finding in checked.findings]
     new = checked.pipeline.model_dump(mode="json")
     changed = {name: text_diff(*values) for name, values in differences(config, new)} if config else {}
-    return {"fields": changed, "ddl": statements, "follows": follows(checked.pipeline, config, statements)}
+    return {"fields": changed, "ddl": ddl(found), "follows": follows(checked.pipeline, config, found)}
 
 
 def _stored(plane: ControlPlane, caller: Actor, form: dict[str, list[str]]) -> StoredPipeline | None:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 
-from vitrina.control.findings import Finding
+from vitrina.domain.findings import Code, Finding
 from vitrina.domain.pipeline import Pipeline, Task
 from vitrina.files import dump_yaml, load_yaml
 
@@ -58,9 +58,9 @@ def read(form: Mapping[str, list[str]]) -> tuple[dict[str, Any], list[Finding]]:
         try:
             values[field.name] = _value(field, text)
         except yaml.YAMLError as error:
-            wrong.append(Finding("error", field.name, f"is no YAML: {' '.join(str(error).split())}"))
+            wrong.append(Finding("error", field.name, Code.NOT_YAML, {"error": " ".join(str(error).split())}))
         except ValueError:
-            wrong.append(Finding("error", field.name, f"{text!r} is no whole number"))
+            wrong.append(Finding("error", field.name, Code.NOT_A_NUMBER, {"text": text}))
     return values, wrong
 
 

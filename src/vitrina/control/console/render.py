@@ -22,6 +22,7 @@ from vitrina.control.console import views
 from vitrina.control.console.access import BASE
 from vitrina.control.console.fields import tidy
 from vitrina.control.console.i18n import LANGUAGES, Words, choose
+from vitrina.domain.events import shown
 from vitrina.files import dump_yaml
 
 HERE = Path(__file__).parent
@@ -144,7 +145,10 @@ def _environment(language: str) -> Environment:
         "yaml": lambda value: dump_yaml(tidy(value)),
         "value": views.shown_value,
         "fields": views.shown_fields,
-        **{name: getattr(views, name) for name in ("seconds_of", "rate_of", "shape", "lag_of", "remedy_of")},
+        **{name: getattr(views, name) for name in ("seconds_of", "rate_of", "shape", "lag_of")},
+        "said": lambda finding: finding.said_in(words),
+        "told": lambda event: shown(event["event"], event["fields"], words),
+        "phase": lambda event: shown(event, {}, words)[0],
         "bars": lambda runs: views.bars(runs, words),
         "word": lambda status: words(views.word(status)),
     }

@@ -15,6 +15,7 @@ from vitrina.control.console.render import Screen, Show
 from vitrina.control.plane import ControlPlane
 from vitrina.control.services.details import Details
 from vitrina.control.services.looking import Looking
+from vitrina.domain.events import Said, named, shown
 
 if TYPE_CHECKING:
     from vitrina.control.console.live import Seen
@@ -46,7 +47,8 @@ def run(show: Show, plane: Plane, run_id: RunId) -> Response:
 @needs(Role.VIEWER)
 def search_log(show: Show, plane: Plane, run_id: RunId, q: Annotated[str, Query(max_length=200)] = "") -> Response:
     """The lines that hold a text."""
-    events = Details(plane).log(run_id, SHOWN_LINES, q.replace("\0", "").strip())
+    text = q.replace("\0", "").strip()
+    events = Details(plane).log(run_id, SHOWN_LINES, text, named(text, show.words))
     return show.part("run_lines.html", events=events)
 
 
@@ -76,7 +78,7 @@ def lines(show: Screen, plane: ControlPlane, run_id: int, seen: "Seen") -> str:
     return str(show.html("run_lines.html", events=events)) if events else ""
 
 
-def timeline(run: DictRow, events: list[DictRow]) -> dict[str, Any]:
+def timeline(run: DictRow, events: list[Said]) -> dict[str, Any]:
     """Bars over time: a lane for each kind of event, a bar for each time it happened."""
     steps = [event for event in events if "ms" in event["fields"]]
     if not steps:
@@ -89,7 +91,7 @@ def timeline(run: DictRow, events: list[DictRow]) -> dict[str, Any]:
     return {"lanes": lanes, "bars": bars, "seconds": seconds, "width": WIDTH, "lane": LANE}
 
 
-def _bars(steps: list[DictRow], lanes: list[str], started: datetime, seconds: float) -> Iterator[dict[str, Any]]:
+def _bars(steps: list[Said], lanes: list[str], started: datetime, seconds: float) -> Iterator[dict[str, Any]]:
     for event in steps:
         took = event["fields"]["ms"] / 1000
         begin = max((event["at"] - started).total_seconds() - took, 0.0)
@@ -101,6 +103,7 @@ def _bars(steps: list[DictRow], lanes: list[str], started: datetime, seconds: fl
         }
 
 
-def _line(event: DictRow) -> str:
+def _line(event: Said) -> str:
     at = f"{event['at']:%Y-%m-%dT%H:%M:%S.%fZ}"
-    return f"{at} {event['level']:7} {event['event']} {views.shown_fields(event['fields'])}".rstrip()
+    text, fields = shown(event["event"], event["fields"])
+    return f"{at} {event['level']:7} {text} {views.shown_fields(fields)}".rstrip()

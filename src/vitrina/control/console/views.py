@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -104,12 +105,6 @@ def height(seconds: float | None, longest: float) -> int:
     return max(1, min(HEIGHTS, round(math.sqrt(seconds / longest) * HEIGHTS)))
 
 
-def remedy_of(error: str | None) -> tuple[str, str]:
-    """What is wrong, and what to do about it: an error is stored as both, with a dash between them."""
-    what, _, remedy = (error or "").rpartition(" — ")
-    return (what, remedy) if what else (remedy, "")
-
-
 def shown_value(value: Any) -> str:
     """A value of any type, as text."""
     if value is None:
@@ -119,7 +114,7 @@ def shown_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def shown_fields(fields: dict[str, Any]) -> str:
+def shown_fields(fields: Mapping[str, object]) -> str:
     """What an event says besides its name."""
     return " ".join(f"{name}={shown_value(value)}" for name, value in fields.items())
 

@@ -2,6 +2,7 @@
 
 import platform
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Invalid
 from vitrina.control.services.looking import Looking
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.events import Event, Said
 from vitrina.domain.pipeline import WAREHOUSE
 from vitrina.domain.policy import is_outside, split_table
 from vitrina.engine.pieces import column_of
@@ -54,10 +56,10 @@ class Details:
         with self.plane.session() as conn:
             return OverviewRepo(conn).attempts(run)
 
-    def log(self, run_id: int, limit: int, text: str | None = None) -> list[DictRow]:
-        """The end of a run's log, or of those of its lines that hold a text."""
+    def log(self, run_id: int, limit: int, text: str | None = None, named: Sequence[Event] = ()) -> list[Said]:
+        """The end of a run's log, or of those of its lines that hold a text, or are events that are named."""
         with self.plane.session() as conn:
-            return OverviewRepo(conn).last_events(run_id, text or None, limit)
+            return OverviewRepo(conn).last_events(run_id, text or None, named, limit)
 
     def history(self, stored: StoredPipeline, limit: int) -> list[DictRow]:
         """Its last runs, newest first."""
@@ -114,7 +116,7 @@ class Details:
 
     def captures(self) -> list[dict[str, Any]]:
         """Where changes are captured, how far behind, and what to worry about."""
-        reports = [found | {"warnings": "; ".join(found["warnings"])} for found in Looking(self.plane).captures()]
+        reports = [found | {"warnings": found["findings"]} for found in Looking(self.plane).captures()]
         return [{name: found[name] for name in CAPTURE_COLUMNS} for found in reports]
 
     def _database(self, name: str) -> dict[str, Any]:

@@ -1,19 +1,19 @@
 """What can be known about a live mart before a run: what a change of each table means, and whether it is captured."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from vitrina.capture.identity import identity_columns
 from vitrina.capture.installation import uncovered
-from vitrina.control.findings import Finding
+from vitrina.domain.findings import Code, Finding
 from vitrina.domain.pipeline import Plan
-from vitrina.engine.live.impact import remedy, untold
+from vitrina.domain.wording import Data
+from vitrina.engine.live.impact import as_captured
 from vitrina.meta.repos.captures import Capture
 from vitrina.planning import check_impact, vet_impact
 from vitrina.settings import Settings
 from vitrina.sources.postgres import PostgresReader
-from vitrina.sql.live import LiveView, Occurrence, understand
-
-INSTALL = "vitrina capture install --source {} --tables {}"
+from vitrina.sql.live import LiveView, understand
 
 
 def with_own_impact(
@@ -31,7 +31,7 @@ def live_findings(reader: PostgresReader, source: str, view: LiveView, capture: 
     """A verdict for each table, what makes the mart flicker, and what is not captured."""
     yield from dict.fromkeys(_verdicts(reader, view, capture))
     for warning in view.warnings:
-        yield Finding("warning", "source_query", warning.message, warning.remedy)
+        yield replace(warning, where="source_query")
     yield _captured(reader, source, view.tables, capture)
 
 
@@ -40,17 +40,8 @@ def _verdicts(reader: PostgresReader, view: LiveView, capture: Capture | None) -
     by_wal = capture is None or capture.kind == "wal"
     known = identity_columns(reader.conn, view.tables) if by_wal else None
     for occurrence in view.occurrences:
-        yield _verdict(occurrence, known)
-
-
-def _verdict(occurrence: Occurrence, known: Mapping[str, Sequence[str]] | None) -> Finding:
-    why = untold(occurrence, known.get(occurrence.table, ())) if known is not None else ""
-    if why:
-        return Finding("warning", "mode", why, remedy(occurrence.table))
-    if occurrence.verdict == "everything":
-        own = f"tie it to the key in the query, or name the keys in impact: {{{occurrence.table}: SELECT …}}"
-        return Finding("warning", "mode", occurrence.reason, own)
-    return Finding("info", "mode", occurrence.reason)
+        told = occurrence if known is None else as_captured(occurrence, known.get(occurrence.table, ()))
+        yield Finding("warning" if told.verdict == "everything" else "info", "mode", told.code, told.data)
 
 
 def _captured(reader: PostgresReader, source: str, tables: Sequence[str], capture: Capture | None) -> Finding:
@@ -59,7 +50,6 @@ def _captured(reader: PostgresReader, source: str, tables: Sequence[str], captur
     else:
         missing = uncovered(reader.conn, capture, tables)
     if not missing:
-        return Finding("info", "mode", f"changes of {', '.join(tables)} are captured")
-    said = "; ".join(f"{table}: {reason}" for table, reason in sorted(missing.items()))
-    install = INSTALL.format(source, ",".join(sorted(missing)))
-    return Finding("warning", "mode", f"changes are not captured, so a run would fail: {said}", install)
+        return Finding("info", "mode", Code.CAPTURED, {"tables": tables})
+    data: Data = {"source": source, "missing": dict(sorted(missing.items())), "names": ",".join(sorted(missing))}
+    return Finding("warning", "mode", Code.NOT_CAPTURED, data)

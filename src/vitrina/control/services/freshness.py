@@ -8,7 +8,8 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
-from vitrina.capture.status import report
+from vitrina.capture.status import warnings
+from vitrina.domain.findings import Finding
 from vitrina.domain.positions import Gap, LivePosition
 from vitrina.meta.db import Connection, fetch_all, queries
 from vitrina.meta.repos.audits import shown as audits_of
@@ -33,7 +34,7 @@ class Freshness:
     applied_at: datetime | None
     as_of: datetime | None
     audit: Mapping[str, Any] | None  # how much of it was read again since when, and what was wrong; None: not yet
-    capture: tuple[str, ...]
+    capture: Sequence[Finding]
 
 
 def freshness(conn: Connection, ids: Sequence[UUID]) -> dict[UUID, Freshness]:
@@ -41,9 +42,9 @@ def freshness(conn: Connection, ids: Sequence[UUID]) -> dict[UUID, Freshness]:
     rows = fetch_all(conn, SQL["live"], {"ids": list(ids)})
     sources = {row["source"] for row in rows}
     captures = (capture for capture in CaptureRepo(conn).all() if capture.source in sources)
-    warnings = {capture.source: tuple(report(conn, capture)["warnings"]) for capture in captures}
+    worries = {capture.source: warnings(capture) for capture in captures}
     audits = audits_of(conn, [row["id"] for row in rows])
-    return {row["id"]: _of(row, audits.get(row["id"]), warnings.get(row["source"], ())) for row in rows}
+    return {row["id"]: _of(row, audits.get(row["id"]), worries.get(row["source"], ())) for row in rows}
 
 
 def cursor_time(value: str | None) -> datetime | None:
@@ -55,7 +56,7 @@ def cursor_time(value: str | None) -> datetime | None:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-def _of(row: DictRow, audit: DictRow | None, warnings: tuple[str, ...]) -> Freshness:
+def _of(row: DictRow, audit: DictRow | None, worries: Sequence[Finding]) -> Freshness:
     position = LivePosition.parse(row["checkpoint"] or {})
     state = _state(row)
     read = state in ("following", "catching up") or (state == "stopped" and row["reason"] is None)
@@ -74,7 +75,7 @@ def _of(row: DictRow, audit: DictRow | None, warnings: tuple[str, ...]) -> Fresh
         applied_at=position.applied_at,
         as_of=row["caught_up_at"] if state == "following" else position.committed_at,
         audit=audit if audit and audit["runs"] else None,
-        capture=warnings,
+        capture=worries,
     )
 
 

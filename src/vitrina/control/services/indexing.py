@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from vitrina.control.findings import Finding
 from vitrina.domain.drift import Drift
+from vitrina.domain.findings import Code, Finding
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.meta.db import Connection
@@ -49,12 +49,9 @@ def index_findings(
 ) -> Iterator[Finding]:
     """About the index itself; a ConfigError if the query cannot fill one."""
     if not settings.elasticsearch_url:
-        said = "there is no Elasticsearch: ELASTICSEARCH_URL is not set where this was checked, so a run would fail"
-        remedy = "set ELASTICSEARCH_URL=http://host:9200 for the API and the runners, or start one: vitrina up --search"
-        yield Finding("warning", "target_table", said, remedy)
+        yield Finding("warning", "target_table", Code.NO_ELASTICSEARCH)
     if plan.adopt:
-        said = f"whatever {_name(plan)} is now is replaced, whole documents at a time: fields of others are lost"
-        yield Finding("warning", "adopt", said, "leave adopt out once the index is this pipeline's own")
+        yield Finding("warning", "adopt", Code.ADOPTS, {"index": _name(plan)})
     shape = Shape.of(plan, output)
     yield from _mapping_findings(plan.mapping)
     yield from _served_findings(plan, shape, served)
@@ -67,8 +64,8 @@ def plugged_findings(
     del settings
     shape = Shape.of(plan, output)
     fits = served is not None and (served.target, served.shape) == (plan.target, shape.fingerprint)
-    fields = ", ".join(c.name for c in shape.columns)
-    yield Finding("info", "target_table", f"{plan.target} {'has' if fits else 'would be made with'} {fields}")
+    data = {"target": plan.target, "fields": [c.name for c in shape.columns]}
+    yield Finding("info", "target_table", Code.MART_HAS if fits else Code.WOULD_BE_MADE, data)
     if served is not None and not fits:
         yield from _drift(plan, shape, served)
 
@@ -81,29 +78,28 @@ def _mapping_findings(mapping: Mapping[str, dict[str, Any]]) -> Iterator[Finding
     for name, definition in mapping.items():
         kind = definition.get("type", "object" if "properties" in definition else None)
         if not isinstance(kind, str):
-            yield Finding("error", "mapping", f"mapping of {name} has no type", f"write {name}: {{type: keyword}}")
+            yield Finding("error", "mapping", Code.MAPPING_WITHOUT_TYPE, {"field": name})
         elif kind not in KNOWN_TYPES:
-            said = f"mapping of {name}: {kind!r} is no type that Elasticsearch comes with, so a run may fail"
-            yield Finding("warning", "mapping", said, "correct it, unless a plugin of your server adds it")
+            yield Finding("warning", "mapping", Code.MAPPING_TYPE_UNKNOWN, {"field": name, "type": kind})
 
 
 def _served_findings(plan: Plan, shape: Shape, served: Served | None) -> Iterator[Finding]:
     """What the next run makes of it."""
-    fields = ", ".join(f"{name} {_kind(definition)}" for name, definition in shape.mapping.items())
+    fields = [f"{name} {_kind(definition)}" for name, definition in shape.mapping.items()]
+    data = {"index": _name(plan), "fields": fields}
     if served is None or served.target != _name(plan):
-        yield Finding("info", "target_table", f"would create index {_name(plan)} with {fields}")
+        yield Finding("info", "target_table", Code.WOULD_CREATE_INDEX, data)
     elif served.shape == shape.fingerprint:
-        yield Finding("info", "target_table", f"index {_name(plan)} has {fields}")
+        yield Finding("info", "target_table", Code.INDEX_HAS, data)
     else:
-        said = f"would rebuild index {_name(plan)} beside the one that is served, with {fields}"
-        yield Finding("info", "target_table", said)
+        yield Finding("info", "target_table", Code.WOULD_REBUILD_INDEX, data)
         yield from _drift(plan, shape, served)
 
 
 def _drift(plan: Plan, shape: Shape, served: Served) -> Iterator[Finding]:
     drift = Drift.between(served.columns, {c.name: c.type for c in shape.columns})
     if drift.is_refused(plan.on_drift):
-        yield Finding("warning", "target_table", drift.said, drift.remedy)
+        yield Finding("warning", "target_table", drift.code, drift.data)
 
 
 def _kind(definition: Mapping[str, Any]) -> str:

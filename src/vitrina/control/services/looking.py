@@ -14,6 +14,7 @@ from vitrina.capture.status import report
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import NotFound
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.events import Said
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, resolve
 from vitrina.meta.compatibility import find, misfit
@@ -64,7 +65,7 @@ class Looking:
         with self.plane.session() as conn:
             return bool(fetch_all(conn, PIPELINES["find"], {"which": str(pipeline_id)}))
 
-    def events(self, run_id: int, after: int, limit: int = 500) -> list[DictRow]:
+    def events(self, run_id: int, after: int, limit: int = 500) -> list[Said]:
         """What it said after an event."""
         with self.plane.session() as conn:
             return RunRepo(conn).events(run_id, after, limit)

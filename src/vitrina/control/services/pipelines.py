@@ -9,13 +9,13 @@ from uuid import UUID
 from psycopg.errors import UniqueViolation
 from psycopg.rows import DictRow
 
-from vitrina.control.findings import Finding
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Conflict, Invalid, NotFound, Stale
 from vitrina.control.services.freshness import Freshness, freshness
 from vitrina.control.services.indexing import Served
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
+from vitrina.domain.findings import Finding
 from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, UNDER_WAY, Status
 from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.domain.run import RunOptions

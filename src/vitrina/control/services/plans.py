@@ -1,16 +1,23 @@
 """What an edit would change, and what the next run would make of it: for the console, `plan` and `apply`."""
 
 import difflib
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.findings import Code
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
+from vitrina.domain.wording import Data, fill
 from vitrina.files import dump_yaml
 
-WOULD_RUN = re.compile("would (?:run: )?")
-CREATES, REBUILDS = ("CREATE TABLE", "create index"), "rebuild index"
+# What the next run does to the target's definition, by what validation found.
+DONE: dict[str, str] = {
+    Code.WOULD_CREATE_TABLE: "{statement}",
+    Code.WOULD_ALTER_TABLE: "{statement}",
+    Code.WOULD_CREATE_INDEX: "create index {index} with {fields}",
+    Code.WOULD_REBUILD_INDEX: "rebuild index {index} beside the one that is served, with {fields}",
+}
+Found: TypeAlias = Sequence[tuple[str, Data]]  # the codes and data of findings
 NOT_COMPARED = {"id", "source_type"}
 
 
@@ -21,19 +28,19 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str,
             yield name, (old.get(name), value)
 
 
-def ddl(messages: Iterable[str]) -> list[str]:
-    """What the next run will do to the target's definition, from what validation said."""
-    return [WOULD_RUN.sub("", message, count=1) for message in messages if WOULD_RUN.match(message)]
+def ddl(found: Found) -> list[str]:
+    """What the next run will do to the target's definition, from what validation found."""
+    return [fill(DONE[code], data) for code, data in found if code in DONE]
 
 
-def follows(wanted: Pipeline, stored: dict[str, Any] | None, statements: Sequence[str]) -> str:
+def follows(wanted: Pipeline, stored: dict[str, Any] | None, found: Found) -> str:
     """What the next run makes of it; empty if just what it would have done anyway."""
-    plan, before = _plan(wanted), _plan_of(stored)
-    if plan and any(statement.startswith(REBUILDS) for statement in statements):
+    plan, before, codes = _plan(wanted), _plan_of(stored), {code for code, _ in found}
+    if plan and Code.WOULD_REBUILD_INDEX in codes:
         return f"a full load: the next run fills a new index, which then takes the place of {plan.target}"
     if plan is None or (before and before.fingerprint == plan.fingerprint):
         return ""
-    if any(statement.startswith(CREATES) for statement in statements):
+    if codes & {Code.WOULD_CREATE_TABLE, Code.WOULD_CREATE_INDEX}:
         return f"a full load: the next run creates {plan.target} and loads it"
     if plan.mode == "live":
         return f"a full comparison: the next run writes where {plan.target} differs, and then follows changes"

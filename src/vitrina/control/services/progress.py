@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from psycopg.rows import DictRow
+
+from vitrina.domain.events import Measured, Said
 
 WINDOW = 20  # batches
 
@@ -26,7 +27,7 @@ class Progress:
         return min(self.done / self.of, 1.0) if self.of and self.done is not None else None
 
 
-def measure(events: Sequence[DictRow]) -> Progress:
+def measure(events: Sequence[Said]) -> Progress:
     """From a run's last events, in order."""
     last = events[-1] if events else None
     counted = [event for event in events if _rows(event["fields"])][-WINDOW:]
@@ -44,13 +45,13 @@ def rate_of(run: DictRow, now: datetime) -> float | None:
     return rows / max(seconds, 0.001) if rows else None
 
 
-def _steps(events: Sequence[DictRow]) -> list[DictRow]:
+def _steps(events: Sequence[Said]) -> list[Said]:
     """The batches of the present phase: those that count towards the same end."""
     known = [event for event in events if event["fields"].get("of") and "done" in event["fields"]]
     return [e for e in known if (e["event"], e["fields"]["of"]) == (known[-1]["event"], known[-1]["fields"]["of"])]
 
 
-def _rate(counted: list[DictRow]) -> float | None:
+def _rate(counted: list[Said]) -> float | None:
     """What the batches after the first handled, over the time between the first and the last."""
     total, sums = 0, []
     for event in counted:
@@ -59,7 +60,7 @@ def _rate(counted: list[DictRow]) -> float | None:
     return _pace(counted, sums)
 
 
-def _pace(events: list[DictRow], values: list[int]) -> float | None:
+def _pace(events: list[Said], values: list[int]) -> float | None:
     if len(events) < 2:
         return None
     seconds: float = (events[-1]["at"] - events[0]["at"]).total_seconds()
@@ -67,6 +68,5 @@ def _pace(events: list[DictRow], values: list[int]) -> float | None:
     return gained / seconds if seconds > 0 and gained > 0 else None
 
 
-def _rows(fields: dict[str, Any]) -> int:
-    changed = int(fields.get("rows_written", 0)) + int(fields.get("rows_deleted", 0))
-    return max(int(fields.get("rows_read", 0)), changed)
+def _rows(fields: Measured) -> int:
+    return max(fields.get("rows_read", 0), fields.get("rows_written", 0) + fields.get("rows_deleted", 0))

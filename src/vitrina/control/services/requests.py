@@ -105,7 +105,7 @@ class RequestService:
         """What a runner says within a few seconds, or the request as it stands."""
         row = self._wait(request_id)
         if row["error"]:
-            raise Invalid(row["error"])
+            raise Invalid(row["error"], row["remedy"] or "")
         return row["result"] or row
 
     def _wait(self, request_id: UUID) -> DictRow:

@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 from psycopg import sql
 
-from vitrina.control.findings import Finding
 from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings, plugged_findings
 from vitrina.domain.errors import RetryableError, VitrinaError
+from vitrina.domain.findings import Code, Finding, Level, refusal
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
 from vitrina.domain.policy import is_allowed_target, is_index, is_outside, require_allowed_target, split_table
+from vitrina.domain.wording import NESTED, Json
 from vitrina.engine.converge import MartSql, QueryText, Window
 from vitrina.engine.forecast import foretell_full
 from vitrina.engine.mart import Mart, Wanted
@@ -35,6 +36,12 @@ from vitrina.sql.vet import called
 from vitrina.transforms.chain import resolve_transformer
 
 LOOK_SECONDS = 3  # for what has to read rows
+READ = {
+    How.BY_KEY: Code.READ_BY_KEY,
+    How.BY_RANGE: Code.READ_BY_RANGE,
+    How.AT_ONCE: Code.READ_AT_ONCE,
+    How.STAGED: Code.READ_STAGED,
+}
 
 
 @dataclass
@@ -68,13 +75,12 @@ class Validation:
         settings = self.connections.settings
         schemas, functions = settings.allowed_source_schemas, settings.allowed_functions
         found = called(reader.conn, reader.settings, select, schemas=schemas, functions=functions)
-        for finding in found:
-            self._say(finding.level, "source_query", finding.message, finding.remedy)
+        self.findings += [replace(finding, where="source_query") for finding in found]
         return not any(finding.level == "error" for finding in found)
 
     def _look_at(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader) -> None:
         columns = reader.describe(plan.select)
-        self._say("info", "source_query", "gives " + ", ".join(f"{c.name} {c.type}" for c in columns))
+        self._say("info", "source_query", Code.GIVES, columns=[f"{c.name} {c.type}" for c in columns])
         output = self._check_transforms(plan, columns)
         self.columns = output or columns
         if output is None:
@@ -86,12 +92,12 @@ class Validation:
             mart = self._check_mart(pipeline, plan, output)
         key = [name for name in plan.key if name in {c.name for c in columns}]
         if not self.reads:
-            self._say("info", "source_query", "its rows were not looked at", "an admin may, or store it first")
+            self._say("info", "source_query", Code.ROWS_NOT_READ)
         elif key:
             query = QueryText(plan.select, tuple(columns), tuple(key))
             self._check_unique(reader, query)
             cost, rows = reader.cost(query.whole())
-            self._say("info", "source_query", f"about {rows:,.0f} rows, at a planner's cost of {cost:,.0f}")
+            self._say("info", "source_query", Code.ESTIMATED, rows=rows, cost=cost)
             if mart and plan.mode != "incremental":
                 self._foretell(pipeline, plan, reader, mart)
             if plan.cursor:
@@ -99,9 +105,7 @@ class Validation:
         if plan.mode == "live":
             self._check_live(plan, reader)
         elif plan.impact:
-            self._say(
-                "warning", "impact", "is for mode live, and not used by this one", "set mode: live, or leave it out"
-            )
+            self._say("warning", "impact", Code.IMPACT_NOT_USED)
 
     def _check_live(self, plan: Plan, reader: PostgresReader) -> None:
         with self._found("mode"):
@@ -132,9 +136,11 @@ class Validation:
             trusted, before = self.connections.settings.trusted_owners, self.written(pipeline.id, plan.target)
             wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or (), before, trusted)
             self._check_owner(reader, wanted)
+            exists = bool(inspect(reader.conn, *split_table(plan.target)))
             mart, ddl = foresee_mart(reader.conn, wanted)
             for statement in ddl:
-                self._say("info", "target_table", f"would run: {statement}")
+                code = Code.WOULD_ALTER_TABLE if exists else Code.WOULD_CREATE_TABLE
+                self._say("info", "target_table", code, statement=statement)
             return mart
         return None
 
@@ -142,12 +148,11 @@ class Validation:
         """Whoever owns a mart can add a trigger to it at any time, which would run with the runner's rights."""
         target, table = wanted.target, split_table(wanted.target)
         if owner := foreign_owner(reader.conn, *table, wanted.trusted):
-            remedy = f"ALTER TABLE {target} OWNER TO vitrina_runner, or name {owner} in VITRINA_TRUSTED_OWNERS"
-            self._say("warning", "target_table", f"{target} belongs to {owner}, whose triggers could be added", remedy)
+            self._say("warning", "target_table", Code.FOREIGN_OWNER, table=target, owner=owner)
         code = foreign_code(reader.conn, *table)
         if code and not has_writer(reader.conn):
-            said = f"{code[0].function} of {code[0].owner} runs with the runner's rights: there is no vitrina_writer"
-            self._say("warning", "target_table", said, "run `vitrina roles` as somebody who may create roles")
+            named = {"function": code[0].function, "owner": code[0].owner}
+            self._say("warning", "target_table", Code.FOREIGN_CODE, **named)
 
     def _check_index(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> None:
         unknown = set(plan.mapping) - {c.name for c in output}
@@ -159,18 +164,18 @@ class Validation:
         if is_unique_by_grouping(query.select, query.key):
             return
         rows = []
-        with self._in_time("key", "whether it is unique"):
+        with self._in_time("key", Code.UNIQUENESS_NOT_SEEN):
             rows = reader.fetch(_duplicates(query))
         if rows:
-            named = "; ".join(", ".join(f"{k} = {row[k]}" for k in query.key) for row in rows)
-            self._say("error", "key", f"the query gives a key twice: {named}", "make the key unique in the query")
+            keys = [{name: str(row[name]) for name in query.key} for row in rows]
+            self._say("error", "key", Code.KEY_NOT_UNIQUE, keys=keys)
 
     def _foretell(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader, mart: Mart) -> None:
         """How the next run reads the query, by asking what it will ask."""
         job = make_job(pipeline.id, pipeline, plan, reader, mart.key, self.connections.settings, lambda: None)
-        with self._in_time("source_query", "whether it is read by key or staged"):
+        with self._in_time("source_query", Code.READING_NOT_SEEN):
             self.reading = foretell_full(Work(job, mart, []), is_empty=self._is_empty(mart))
-            self._say("info", "source_query", _in_words(self.reading))
+            self._say("info", "source_query", _how_read(self.reading), **{NESTED: self.reading.why})
 
     def _is_empty(self, mart: Mart) -> bool:
         """A mart that brings code of somebody's own along is not looked at: its rows are staged in any case."""
@@ -184,26 +189,22 @@ class Validation:
         assert plan.cursor is not None
         missing = [name for name in plan.cursor if name not in {c.name for c in query.columns}]
         if missing:
-            self._say("error", "incremental_key", f"{', '.join(missing)} is not in the query")
+            self._say("error", "incremental_key", Code.CURSOR_NOT_GIVEN, columns=missing)
             return
         with self._found("incremental_key"):
             take_horizon(reader.conn, self.connections.settings.horizon_margin)
-        said = "sees new and changed rows; it cannot see deletes, nor changes of joined tables that leave the cursor"
-        self._say("info", "mode", f"incremental {said}", "use mode: full, or reconcile now and then")
-        with self._in_time("incremental_key", "whether an index serves it"):
+        self._say("info", "mode", Code.INCREMENTAL_SEES)
+        with self._in_time("incremental_key", Code.CURSOR_INDEX_NOT_SEEN):
             if not _is_served_by_index(reader, query, plan.cursor, pipeline.batch_size):
-                value, tie = plan.cursor
-                remedy = f"CREATE INDEX ON the table that gives them ({value}, {tie})"
-                said = "no index serves the cursor: every batch sorts its whole window"
-                self._say("warning", "incremental_key", said, remedy)
+                self._say("warning", "incremental_key", Code.CURSOR_NOT_INDEXED, columns=plan.cursor)
 
     @contextmanager
-    def _in_time(self, where: str, what: str) -> Iterator[None]:
+    def _in_time(self, where: str, code: Code) -> Iterator[None]:
         """What takes too long to find out is a warning."""
         try:
             yield
         except RetryableError:
-            self._say("warning", where, f"{what} could not be seen within {LOOK_SECONDS} s")
+            self._say("warning", where, code, seconds=LOOK_SECONDS)
 
     @contextmanager
     def _found(self, where: str) -> Iterator[None]:
@@ -211,16 +212,14 @@ class Validation:
         try:
             yield
         except VitrinaError as error:
-            self._say("error", where, error.message, error.remedy)
+            self.findings.append(refusal(where, error.message, error.remedy))
 
-    def _say(self, level: Any, where: str, message: str, remedy: str = "") -> None:
-        self.findings.append(Finding(level, where, message, remedy))
+    def _say(self, level: Level, where: str, code: Code, **data: Json) -> None:
+        self.findings.append(Finding(level, where, code, data))
 
 
-def _in_words(reading: Reading) -> str:
-    if reading.how is How.BY_KEY and reading.why:
-        return f"read by key, and staged when many keys differ: {reading.why}"
-    return f"read {reading}"
+def _how_read(reading: Reading) -> Code:
+    return Code.READ_BY_KEY_OR_STAGED if reading.how is How.BY_KEY and reading.why else READ[reading.how]
 
 
 def _duplicates(query: QueryText) -> sql.Composed:

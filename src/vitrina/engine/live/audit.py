@@ -12,6 +12,7 @@ from psycopg import sql
 
 from vitrina.capture.moments import Moment
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.events import Event
 from vitrina.domain.run import NOTHING, Counts
 from vitrina.engine.job import Beyond, Step, StepResult
 from vitrina.engine.live.feed import Feed
@@ -32,7 +33,6 @@ QUICK_SECONDS, LONG_SECONDS = 0.1, 0.25  # a range that takes less grows, one th
 LEAST_ROWS, MOST_ROWS, MOST_DOCUMENTS = 100, 50_000, 2_000
 STEADY = 1.5  # where twice the rows take no longer, a range grows however long it takes
 PAUSE_SECONDS = 0.05  # between two looks whether the log has come to a moment
-FOUND = "audit: rows were wrong that no change explains, and are put right"
 
 
 class Audit:
@@ -99,15 +99,15 @@ class Audit:
         beyond.doubt(conn, range_.condition("m"))
         self.spent += time.monotonic() - began
         if not strangers:
-            return StepResult("looked beyond", quiet=True)
+            return StepResult(Event.AUDIT_BEYOND, quiet=True)
         self._repo(conn).found(strangers, [], tell=True)
-        return StepResult(FOUND, Counts(deleted=strangers), fields={"rows": strangers}, is_batch=True)
+        return StepResult(Event.AUDIT_FOUND, Counts(deleted=strangers), fields={"rows": strangers}, is_batch=True)
 
     def _send_all_again(self, beyond: Beyond, conn: Connection) -> StepResult:
         """Somebody has emptied it. A comparison sends what is not there as it was sent, and that is everything."""
         self.too_many = "the mart was emptied by hand"
         beyond.doubt(conn, sql.SQL("true"))
-        return StepResult("read a range", quiet=True)
+        return StepResult(Event.AUDIT_READ, quiet=True)
 
     def _look(self, conn: Connection) -> StepResult:
         """Read a range at both sides."""
@@ -130,7 +130,7 @@ class Audit:
         if moment is None:
             return self._give_up(conn, "the source is a standby, which does not tell what is captured")
         self.suspects = Suspects(range_, rows, args, count, moment)
-        return StepResult("read a range", quiet=True)
+        return StepResult(Event.AUDIT_READ, quiet=True)
 
     def _resize(self, rows: int, took: float) -> None:
         """For the next one: small ranges, unless they take as long as large ones."""
@@ -172,21 +172,21 @@ class Audit:
         reach("audit repair")
         self._done(suspects.range, suspects.rows, conn)
         if not wrong:
-            return StepResult("read a range", counts, quiet=True)
-        return StepResult(FOUND, counts, fields={"rows": wrong, "keys": named}, is_batch=True)
+            return StepResult(Event.AUDIT_READ, counts, quiet=True)
+        return StepResult(Event.AUDIT_FOUND, counts, fields={"rows": wrong, "keys": named}, is_batch=True)
 
     def _done(self, range_: KeyRange, rows: int, conn: Connection) -> StepResult:
         """This range is settled, and the next one begins where it ends."""
         self.suspects, self.bound = None, range_.upper
         self._repo(conn).read(rows, range_.upper, self.size, self.rate)
         self._pay(conn, is_last=range_.upper is None or self.spent > BURST_SECONDS)
-        return StepResult("read a range", quiet=True)
+        return StepResult(Event.AUDIT_READ, quiet=True)
 
     def _give_up(self, conn: Connection, why: str) -> StepResult:
         """For now: the range is read again another time."""
         self.suspects = None
         self._pay(conn, is_last=True)
-        return StepResult("audit put off", NOTHING, fields={"why": why})
+        return StepResult(Event.AUDIT_PUT_OFF, NOTHING, fields={"why": why})
 
     def _pay(self, conn: Connection, *, is_last: bool) -> None:
         """Time spent is paid for by a pause: all live marts together take no more than the share that is allowed."""

@@ -9,6 +9,7 @@ from hashlib import sha256
 from psycopg import sql
 
 from vitrina.capture.identity import identity_columns
+from vitrina.domain.findings import Code
 from vitrina.engine.converge import QueryText
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import write
@@ -168,21 +169,8 @@ class Impact:
 
 def as_captured(occurrence: Occurrence, known: Sequence[str]) -> Occurrence:
     """The verdict, given the columns whose old values the source tells."""
-    why = untold(occurrence, known)
-    if not why:
-        return occurrence
-    reason = f"{why}; {remedy(occurrence.table)} mends that"
-    return replace(occurrence, verdict="everything", reason=reason, key=(), columns=(), straight=())
-
-
-def untold(occurrence: Occurrence, known: Sequence[str]) -> str:
-    """Why a change has to refresh everything though its keys could be found; empty when it has not."""
     missing = sorted(set(occurrence.columns) - set(known))
     if occurrence.verdict == "everything" or not missing:
-        return ""
-    return f"a change in {occurrence.table} refreshes everything: the old value of {', '.join(missing)} is not told"
-
-
-def remedy(table: str) -> str:
-    """What lets the WAL tell old rows whole."""
-    return f"ALTER TABLE {table} REPLICA IDENTITY FULL"
+        return occurrence
+    data = {"table": occurrence.table, "columns": missing}
+    return replace(occurrence, code=Code.OLD_VALUE_UNTOLD, data=data, key=(), columns=(), straight=())

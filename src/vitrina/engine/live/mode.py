@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from vitrina.capture import log
 from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.domain.events import Event
 from vitrina.domain.positions import Gap, LivePosition
 from vitrina.domain.run import NOTHING, Counts
 from vitrina.engine.full import FullMode
@@ -75,7 +76,7 @@ class LiveMode(Mode):
     def _prepare(self, conn: Connection) -> StepResult:
         self.work = Work.prepare(self.job, conn)
         self.shrinking, self.presence = Shrinking(self.work), Presence(self.work)
-        return StepResult("mart is ready", position=self.job.position, fields={"ddl": self.work.ddl}, quiet=True)
+        return StepResult(Event.MART_READY, position=self.job.position, fields={"ddl": self.work.ddl}, quiet=True)
 
     def _understand(self) -> None:
         self.impact = self.dependence.judge(lambda: Impact.of(self.work, self.feed.capture(), self.feed.conn))
@@ -109,7 +110,7 @@ class LiveMode(Mode):
     def _keep_judgement(self, conn: Connection) -> StepResult:
         """What has changed can make no row of the mart wrong; or nobody has kept what it depends on yet."""
         news = self._keep_dependence(conn)
-        return replace(self._say("judged anew", {"why": news}, conn), quiet=not news)
+        return replace(self._say(Event.JUDGED_ANEW, {"why": news}, conn), quiet=not news)
 
     def _keep_dependence(self, conn: Connection) -> str:
         news = self.dependence.keep(conn)
@@ -129,7 +130,7 @@ class LiveMode(Mode):
         self._require_same_columns(why)
         entrance = Entrance(self.job, self.connections, self.feed, self.impact.tables)
         entrance.check_capture()
-        yield partial(self._say, "waiting for transactions that were open", {"why": why})
+        yield partial(self._say, Event.BARRIER_SET, {"why": why})
         entrance.wait_for_columns(self.impact.columns)
         if entrance.is_barred():
             yield partial(self._note_wait, entrance)
@@ -137,17 +138,17 @@ class LiveMode(Mode):
         self._move(self.feed.tip(), why)
         yield partial(self._begin_comparison, why)
         yield from self._compare()
-        yield partial(self._say, "live", {"tables": list(self.impact.tables)})
+        yield partial(self._say, Event.LIVE, {"tables": list(self.impact.tables)})
 
     def _note_wait(self, entrance: Entrance, conn: Connection) -> StepResult:
         """Whoever goes on with it waits for the same transactions, and for none that is newer."""
         entrance.note(conn)
-        return self._say("waits for a transaction that was open", {"holder": entrance.said}, conn)
+        return self._say(Event.BARRED, {"holder": entrance.said}, conn)
 
     def _begin_comparison(self, why: str, conn: Connection) -> StepResult:
         WaitRepo(conn).forget(self.job.pipeline_id)
         self._keep_dependence(conn)
-        return self._say("comparing in full", {"why": why}, conn)
+        return self._say(Event.COMPARING, {"why": why}, conn)
 
     def _compare(self) -> Iterator[Step]:
         """One comparison, as mode full; the log is followed from where it stood before."""
@@ -232,7 +233,7 @@ class LiveMode(Mode):
         if found.upheaval():
             yield from self._begin_anew(why)
             return
-        yield partial(self._say, "comparing in full", {"why": why})
+        yield partial(self._say, Event.COMPARING, {"why": why})
         tip = self.feed.tip()
         yield from self._compare()
         self._note(found, tip.last_id if not self._why_lost(tip) else found.last_id)
@@ -297,7 +298,7 @@ class LiveMode(Mode):
         self._distrust()
         reach("live slice")
         fields = {"keys": count, "changes": found.changes}
-        return StepResult("applied", counts, self.position, fields, is_batch=True, quiet=True)
+        return StepResult(Event.APPLIED, counts, self.position, fields, is_batch=True, quiet=True)
 
     def _find_keys(self, found: Slice, conn: Connection) -> StepResult:
         """Many keys, or only parts of keys: kept in the database, never row by row in Python."""
@@ -311,7 +312,7 @@ class LiveMode(Mode):
             self._finish(found, conn)
         self._distrust()
         fields = {"keys": self.found, "changes": found.changes}
-        return StepResult("found what is touched", position=self.position, fields=fields)
+        return StepResult(Event.TOUCHED_FOUND, position=self.position, fields=fields)
 
     def _converge_slice(self, found: Slice, start: int, end: int, conn: Connection) -> StepResult:
         counts = self.touched.converge_slice(self.keys, start, end, conn)
@@ -321,7 +322,7 @@ class LiveMode(Mode):
         self._distrust()
         reach("live slice")
         position = replace(self.position, done=end, of=self.found)
-        return StepResult("applied", counts, position, {"done": end, "of": self.found}, is_batch=True)
+        return StepResult(Event.APPLIED, counts, position, {"done": end, "of": self.found}, is_batch=True)
 
     def _guard(self, counts: Counts, conn: Connection) -> None:
         self.shrinking.guard(counts.deleted, conn)
@@ -354,8 +355,8 @@ class LiveMode(Mode):
             self.work.clean_up(conn)
         if self.audit:
             self.audit.arrange(conn)
-        return self._say("followed", fields, conn)
+        return self._say(Event.FOLLOWED, fields, conn)
 
-    def _say(self, event: str, fields: dict[str, Any], conn: Connection) -> StepResult:
+    def _say(self, event: Event, fields: dict[str, Any], conn: Connection) -> StepResult:
         del conn
         return StepResult(event, position=self.position if self.position.is_known else None, fields=fields)

@@ -38,7 +38,7 @@ LIMIT %(limit)s OFFSET %(offset)s
 -- These pipelines, in the order of the ids, each with its last run and when its data was last known to be right.
 SELECT p.id, p.name, p.description, p.status, p.enabled, p.version, p.mode, p.effective_target AS target, p.due_at,
        p.schedule_interval, s.last_processed_value, r.id AS run_id, r.status AS run_status, r.started_at, r.finished_at,
-       r.rows_read, r.rows_written, r.rows_deleted, r.rows_unchanged, r.batches, r.error, good.started_at AS fresh_at,
+       r.rows_read, r.rows_written, r.rows_deleted, r.rows_unchanged, r.batches, r.error, r.remedy, good.started_at AS fresh_at,
        silent.waits_for, silent.waits_since, held.since AS held_since, held.holder
 FROM unnest(%(ids)s::uuid[]) WITH ORDINALITY AS chosen (id, number)
 JOIN etl.etl_pipelines p ON p.id = chosen.id
@@ -80,11 +80,11 @@ WHERE r.pipeline_id = %(pipeline_id)s
 ORDER BY r.id
 
 -- name: last_events
--- The end of what a run said, in order; only lines that hold a text, if one is given.
+-- The end of what a run said, in order; only lines that hold a text, if one is given, or are events that are named.
 SELECT * FROM (
     SELECT e.id, e.at, e.level, e.event, e.fields FROM etl.etl_run_events e
     WHERE e.run_id = %(run_id)s
-      AND (%(text)s::text IS NULL OR strpos(lower(concat_ws(' ', e.level, e.event, e.fields)), lower(%(text)s)) > 0)
+      AND (%(text)s::text IS NULL OR e.event = ANY(%(named)s) OR strpos(lower(concat_ws(' ', e.level, e.event, e.fields)), lower(%(text)s)) > 0)
     ORDER BY e.id DESC LIMIT %(limit)s) AS tail
 ORDER BY id
 

@@ -85,7 +85,7 @@ RETURNING id
 -- name: fail
 -- Zero rows: another runner has it by now, or its pipeline is gone.
 UPDATE etl.etl_requests
-SET status = 'FAILED', error = %(error)s, owner = NULL, expires_at = NULL, finished_at = clock_timestamp()
+SET status = 'FAILED', error = %(error)s, remedy = %(remedy)s, owner = NULL, expires_at = NULL, finished_at = clock_timestamp()
 WHERE id = %(id)s AND owner = %(owner)s AND attempt = %(attempt)s AND status = 'RUNNING'
 RETURNING id
 

@@ -5,7 +5,8 @@ WITH held AS (
     WHERE l.pipeline_id = %(pipeline_id)s AND l.owner = %(owner)s AND l.run_id = %(run_id)s
     FOR UPDATE
 ), closed AS (
-    UPDATE etl.etl_runs r SET status = 'FAILED', finished_at = clock_timestamp(), error = %(error)s
+    UPDATE etl.etl_runs r SET status = 'FAILED', finished_at = clock_timestamp(), error = %(error)s,
+        remedy = %(remedy)s
     FROM held WHERE r.id = held.run_id
     RETURNING r.pipeline_id, r.due_at, r.options, r.config_version, r.runner, r.attempt
 )
@@ -76,7 +77,7 @@ UPDATE etl.etl_runs SET bursts = 1 WHERE id = %(run_id)s AND due_at IS NOT NULL
 -- name: move_events
 -- What it found worth saying goes with it; that it began and ended does not.
 UPDATE etl.etl_run_events SET run_id = %(hour_id)s
-WHERE run_id = %(run_id)s AND (level <> 'info' OR event NOT IN ('started', 'mart is ready', 'succeeded', 'followed'))
+WHERE run_id = %(run_id)s AND (level <> 'info' OR event <> ALL(%(passing)s))
 
 -- name: drop
 DELETE FROM etl.etl_runs WHERE id = %(run_id)s

@@ -42,7 +42,8 @@ WITH held AS (
     WHERE p.id = held.id
     RETURNING p.id, p.status
 ), closed AS (
-    UPDATE etl.etl_runs r SET status = %(run_status)s, finished_at = clock_timestamp(), error = %(error)s
+    UPDATE etl.etl_runs r SET status = %(run_status)s, finished_at = clock_timestamp(), error = %(error)s,
+        remedy = %(remedy)s
     FROM held JOIN moved ON moved.id = held.id WHERE r.id = held.run_id
 )
 SELECT status FROM moved

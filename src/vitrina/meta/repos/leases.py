@@ -10,6 +10,7 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from vitrina.domain.errors import LeaseLost
+from vitrina.domain.events import PASSING
 from vitrina.domain.lifecycle import TRANSITIONS, RunStatus, Status
 from vitrina.domain.positions import Stored
 from vitrina.domain.run import RunOptions
@@ -27,6 +28,11 @@ SHORTEST = 1.25  # seconds of a lease; a shorter one leaves several statements n
 def storable(error: str) -> str:
     """An error's text as Postgres can keep it, whatever it quotes: not too long, no NUL, no half characters."""
     return error[:ERROR_LENGTH].replace("\0", "\\0").encode(errors="backslashreplace").decode()[:ERROR_LENGTH]
+
+
+def error_columns(error: str, remedy: str = "") -> dict[str, str | None]:
+    """What is wrong and what to do about it, each in a column of its own."""
+    return {"error": storable(error) or None, "remedy": storable(remedy) or None}
 
 
 @dataclass(frozen=True)
@@ -109,10 +115,10 @@ class LeaseRepo:
         rows = fetch_all(self.conn, SQL["hurried"], self._params(run_ids=list(run_ids)))
         return {row["run_id"] for row in rows}
 
-    def begin_attempt(self, claim: Claim, error: str) -> Claim:
+    def begin_attempt(self, claim: Claim, error: str, remedy: str = "") -> Claim:
         """Close the attempt that failed and open the next, under the same claim."""
         with self._transaction():
-            params = self._of(claim) | {"error": storable(error)}
+            params = self._of(claim) | error_columns(error, remedy)
             found = self.conn.execute(RUNS["begin_attempt"], params).fetchone()
             if found is None:
                 raise LeaseLost(f"the lease on {claim.name!r} is lost")
@@ -127,7 +133,7 @@ class LeaseRepo:
     def succeed(self, claim: Claim, *, is_burst: bool = False) -> None:
         """Done; it rests until it is due again. A burst is added to those of the same hour."""
         with self._transaction():
-            self._leave("succeed", claim, RunStatus.SUCCESS, None)
+            self._leave("succeed", claim, RunStatus.SUCCESS)
             if is_burst:
                 self._roll_up(claim)
 
@@ -137,7 +143,7 @@ class LeaseRepo:
         if hour is None:
             self.conn.execute(RUNS["mark_burst"], run)
         else:
-            self.conn.execute(RUNS["move_events"], run | {"hour_id": hour["id"]})
+            self.conn.execute(RUNS["move_events"], run | {"hour_id": hour["id"], "passing": [*PASSING]})
             self.conn.execute(RUNS["drop"], run)
 
     def others_wait(self, avoided: Sequence[str] = ()) -> bool:
@@ -147,11 +153,11 @@ class LeaseRepo:
 
     def pause(self, claim: Claim) -> None:
         """Stopped between batches, as asked."""
-        self._leave("pause", claim, RunStatus.PAUSED, None)
+        self._leave("pause", claim, RunStatus.PAUSED)
 
-    def fail(self, claim: Claim, error: str) -> None:
+    def fail(self, claim: Claim, error: str, remedy: str = "") -> None:
         """Stopped by an error, until somebody asks for a run."""
-        self._leave("fail", claim, RunStatus.FAILED, error)
+        self._leave("fail", claim, RunStatus.FAILED, error, remedy)
 
     def hand_back(self, claim: Claim, reason: str) -> None:
         """Stopped between batches because this runner ends; another goes on."""
@@ -170,12 +176,9 @@ class LeaseRepo:
             self.conn.execute(STATE["approach_fence"], {"timeout": stall_limit(max(self.seconds, SHORTEST))})
             yield
 
-    def _leave(self, transition: str, claim: Claim, run_status: RunStatus, error: str | None) -> None:
-        params = self._of(claim) | {
-            "moves": Jsonb(TRANSITIONS[transition]),
-            "run_status": run_status,
-            "error": storable(error) if error else None,
-        }
+    def _leave(self, transition: str, claim: Claim, run_status: RunStatus, error: str = "", remedy: str = "") -> None:
+        moves = Jsonb(TRANSITIONS[transition])
+        params = self._of(claim) | error_columns(error, remedy) | {"moves": moves, "run_status": run_status}
         if fetch_one(self.conn, STATE["leave"], params) is None:
             raise LeaseLost(f"the lease on {claim.name!r} is lost")
 

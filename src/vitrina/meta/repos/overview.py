@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from psycopg.rows import DictRow
 
+from vitrina.domain.events import Said
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries
 
 SQL = queries("overview")
@@ -43,9 +44,10 @@ class OverviewRepo:
         """The attempts that a run is one of, in order."""
         return fetch_all(self.conn, SQL["attempts"], {"pipeline_id": run["pipeline_id"], "run_id": run["id"]})
 
-    def last_events(self, run_id: int, text: str | None, limit: int) -> list[DictRow]:
+    def last_events(self, run_id: int, text: str | None, named: Sequence[str], limit: int) -> list[Said]:
         """The end of a run's log, in order."""
-        return fetch_all(self.conn, SQL["last_events"], {"run_id": run_id, "text": text, "limit": limit})
+        params = {"run_id": run_id, "text": text, "named": list(named), "limit": limit}
+        return cast(list[Said], fetch_all(self.conn, SQL["last_events"], params))
 
     def leases(self) -> list[DictRow]:
         """What runners hold at this moment."""

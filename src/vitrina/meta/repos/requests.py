@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from vitrina.domain.errors import LeaseLost
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries
-from vitrina.meta.repos.leases import storable
+from vitrina.meta.repos.leases import error_columns
 
 SQL = queries("requests")
 
@@ -87,9 +87,9 @@ class RequestRepo:
         """Answered."""
         self._leave("finish", claim, result=Jsonb(result))
 
-    def fail(self, claim: RequestClaim, error: str) -> None:
+    def fail(self, claim: RequestClaim, error: str, remedy: str = "") -> None:
         """Answered: it cannot be done, and why."""
-        self._leave("fail", claim, error=storable(error))
+        self._leave("fail", claim, **error_columns(error, remedy))
 
     def give_back(self, claim: RequestClaim) -> None:
         """This runner ends; another answers."""

@@ -1,13 +1,15 @@
 """Runs: what each attempt did, and what it said."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 from uuid import UUID
 
 from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
+from vitrina.domain.events import Event, Said
 from vitrina.domain.run import Counts
+from vitrina.domain.wording import Data
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
 
 SQL = queries("runs")
@@ -24,9 +26,9 @@ class RunRepo:
         with translated():
             self.conn.execute(SQL["count"], vars(counts) | {"run_id": run_id, "batches": batches})
 
-    def log(self, run_id: int, level: str, event: str, fields: dict[str, Any]) -> None:
-        """Keep an event."""
-        params = {"run_id": run_id, "level": level, "event": event, "fields": Jsonb(fields)}
+    def log(self, run_id: int, level: str, event: Event, fields: Data) -> None:
+        """Keep an event, by its code."""
+        params = {"run_id": run_id, "level": level, "event": event.value, "fields": Jsonb(fields)}
         with translated():
             self.conn.execute(SQL["log"], params)
 
@@ -47,6 +49,7 @@ class RunRepo:
         """Runs older than `before`, newest first."""
         return fetch_all(self.conn, SQL["page"], {"pipeline_id": pipeline_id, "limit": limit, "before": before})
 
-    def events(self, run_id: int, after: int, limit: int) -> list[DictRow]:
+    def events(self, run_id: int, after: int, limit: int) -> list[Said]:
         """What a run said after an event, in order."""
-        return fetch_all(self.conn, SQL["events"], {"run_id": run_id, "after": after, "limit": limit})
+        rows = fetch_all(self.conn, SQL["events"], {"run_id": run_id, "after": after, "limit": limit})
+        return cast(list[Said], rows)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from vitrina.domain.errors import FatalError
+from vitrina.domain.events import Event
 from vitrina.domain.positions import Position
 from vitrina.domain.run import NOTHING, Counts
 from vitrina.engine.job import Job, Mode, Step, StepResult, execute
@@ -192,7 +193,7 @@ class Delivery(Mode):
         arrived = self._confirm(conn, parcels)
         self.confirmed = IndexRepo(conn, self.job.pipeline_id).confirm(self._number)
         execute(conn, self._statements(conn).bury(), [self.confirmed])
-        return StepResult("confirmed", arrived, self.position)
+        return StepResult(Event.CONFIRMED, arrived, self.position)
 
     # ── what may not have arrived ────────────────────────────────────────────────────────────────────────────
 
@@ -216,19 +217,19 @@ class Delivery(Mode):
         execute(conn, statements.keep_doubted(self.keys), [confirmed])
         self.in_doubt = self.keys.settle(conn)
         fields = {"documents": self.in_doubt}
-        return StepResult("found what was on its way", position=self.job.position, fields=fields)
+        return StepResult(Event.DOUBT_FOUND, position=self.job.position, fields=fields)
 
     def _send_again(self, start: int, end: int, conn: Connection) -> StepResult:
         counts = Touched(self.work).converge_slice(self.keys, start, end, conn)
         fields = {"done": end, "of": self.in_doubt}
-        return StepResult("sent again", counts, self.job.position, fields, is_batch=True)
+        return StepResult(Event.SENT_AGAIN, counts, self.job.position, fields, is_batch=True)
 
     # ── somebody else ────────────────────────────────────────────────────────────────────────────────────────
 
     def _look_at_lease(self, conn: Connection) -> StepResult:
         """The fence of this step tells whether the pipeline is still ours."""
         del conn
-        return StepResult("looked at the lease", position=self.position)
+        return StepResult(Event.LEASE_SEEN, position=self.position)
 
     def _intrusion(self, error: Intruder) -> FatalError:
         return FatalError(

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from vitrina.domain.drift import Drift
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
+from vitrina.domain.events import Event
 from vitrina.engine.job import Job, Step, StepResult, fetch
 from vitrina.engine.work import Work
 from vitrina.failpoints import reach
@@ -116,7 +117,7 @@ class Generations:
         """Drift is refused in this very transaction: one that is committed has the new columns for the old ones."""
         self.known = IndexRepo(conn, self.job.pipeline_id).all()
         self._check_drift()
-        return StepResult("looking at the index", position=self.job.position)
+        return StepResult(Event.INDEX_SOUGHT, position=self.job.position)
 
     def _choose(self) -> tuple[Generation | None, str]:
         """The generation to go on with, or why there has to be a new one."""
@@ -190,14 +191,14 @@ class Generations:
         repo.add(number, self.keeper.target, name, self.shape.fingerprint, self.shape.key)
         self.current = repo.all()[0]
         create_shadow(conn, self.current, self.writer.key_columns)
-        return StepResult("new index", position=self.job.position, fields={"index": name, "why": why})
+        return StepResult(Event.INDEX_BEGUN, position=self.job.position, fields={"index": name, "why": why})
 
     def _created(self, uuid: str, conn: Connection) -> StepResult:
         repo = IndexRepo(conn, self.job.pipeline_id)
         repo.created(self.current.number, uuid)
         self.current = self.writer.generation = repo.all()[0]
         self.uuid = None
-        return StepResult("index created", position=self.job.position, fields={"index": self.current.index})
+        return StepResult(Event.INDEX_CREATED, position=self.job.position, fields={"index": self.current.index})
 
     # ── serving ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -210,7 +211,7 @@ class Generations:
             found = counting.result()
         wrong = f"index {index} has {found:,} documents instead of {expected:,}; {self.keeper.target} was left alone"
         self.missing = wrong if found != expected else ""
-        return StepResult("verified", fields={"documents": found, "expected": expected})
+        return StepResult(Event.INDEX_VERIFIED, fields={"documents": found, "expected": expected})
 
     def _guard_deletes(self, conn: Connection, work: Work) -> int:
         """What is served and would no longer be is a delete like any other; gives how many documents there will be."""
@@ -228,20 +229,20 @@ class Generations:
     def _give_up(self, conn: Connection) -> StepResult:
         """Another run builds another one."""
         IndexRepo(conn, self.job.pipeline_id).give_up_building()
-        return StepResult("index given up", fields={"index": self.current.index, "why": self.missing})
+        return StepResult(Event.INDEX_GIVEN_UP, fields={"index": self.current.index, "why": self.missing})
 
     def _publish(self, conn: Connection) -> StepResult:
         IndexRepo(conn, self.job.pipeline_id).publish(self.current.number)
-        return StepResult("index is served", fields={"alias": self.keeper.target, "index": self.current.index})
+        return StepResult(Event.INDEX_SERVED, fields={"alias": self.keeper.target, "index": self.current.index})
 
     def _find_expired(self, conn: Connection) -> StepResult:
         self.expired = IndexRepo(conn, self.job.pipeline_id).expired(self.grace)
-        return StepResult("finished")
+        return StepResult(Event.FINISHED)
 
     def _forget(self, generation: Generation, conn: Connection) -> StepResult:
         drop_shadow(conn, generation)
         IndexRepo(conn, self.job.pipeline_id).remove(generation.number)
-        return StepResult("old index removed", fields={"index": generation.index})
+        return StepResult(Event.INDEX_REMOVED, fields={"index": generation.index})
 
 
 def _aside(call: Callable[P, T], *args: P.args, **named: P.kwargs) -> "Future[T]":

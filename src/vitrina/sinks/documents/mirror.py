@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
+from vitrina.domain.events import Event
 from vitrina.domain.run import Counts
 from vitrina.engine.job import Job, Step, StepResult, execute, fetch
 from vitrina.engine.stage import Scratch
@@ -82,7 +83,7 @@ class Mirror:
         self.writer.wrote(strangers)
         mirrored.drop(conn)
         fields = {"different": wrong, "strangers": strangers["deleted"]}
-        return StepResult("looked at the index", Counts(deleted=strangers["deleted"]), self.job.position, fields)
+        return StepResult(Event.INDEX_MIRRORED, Counts(deleted=strangers["deleted"]), self.job.position, fields)
 
 
 @dataclass(frozen=True)

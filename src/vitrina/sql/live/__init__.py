@@ -9,20 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.findings import Finding
 from vitrina.meta.db import Connection, transaction
 from vitrina.sql.calls import resolve_uses
 from vitrina.sql.dependencies import Needs, find_needs, needs_of
 from vitrina.sql.live.blocks import Model, alias_of, read_variants
 from vitrina.sql.live.catalog import Catalog, look_up
 from vitrina.sql.live.chance import TIED, decided_by_chance
-from vitrina.sql.live.impact import Occurrence
+from vitrina.sql.live.impact import Occurrence, everything
 from vitrina.sql.live.nodes import Node, parse_tree
 from vitrina.sql.live.overrides import guardable, override
 from vitrina.sql.live.refusals import refuse
 from vitrina.sql.live.ties import Tie, find_ties
 from vitrina.sql.live.verdicts import judge
 from vitrina.sql.live.warnings import find_warnings
-from vitrina.sql.rules import Finding
 from vitrina.sql.tree import rewritten_tree
 
 __all__ = ["LiveView", "Occurrence", "Tie", "guardable", "judge_tree", "understand"]
@@ -124,7 +124,4 @@ def _relations(node: Node) -> Iterator[Node]:
 
 def _everything(entries: Iterable[Node], catalog: Catalog, reason: str) -> list[Occurrence]:
     read = sorted({(catalog.tables[entry.number("relid")].root, alias_of(entry)) for entry in entries})
-    return [
-        Occurrence(table, alias, "everything", f"a change in {table} refreshes everything: {reason}")
-        for table, alias in read
-    ]
+    return [everything(table, alias, reason) for table, alias in read]

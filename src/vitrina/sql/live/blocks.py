@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from vitrina.sql.live.catalog import Catalog, TableInfo
-from vitrina.sql.live.exprs import Expr, Opaque, Ref, conjuncts
+from vitrina.sql.live.exprs import Expr, Opaque, Ref, Result, conjuncts
 from vitrina.sql.live.nodes import Node, nodes_in, walk
 from vitrina.sql.live.translate import Translator
 
@@ -241,7 +241,7 @@ class _BlockReader:
                 self.block.conditions += [
                     Condition(self.block, position, part, inner, guarded=not positive) for part in conjuncts(test)
                 ]
-        return Opaque("the result of a subquery")
+        return Opaque(Result.SUBQUERY)
 
     def _conditions(self, node: Node | None, join: Join | None) -> None:
         if node is None:

@@ -20,6 +20,7 @@ from vitrina.sql.live.exprs import (
     Loose,
     Opaque,
     Ref,
+    Result,
     Row,
     bare,
     is_null,
@@ -84,7 +85,7 @@ class Change:
         """Why none of a dirty block's columns may be followed; empty when some may, or when it is a mere aggregate."""
         values = [self.output(block, number) for number in block.outputs]
         reasons = [value.reason for value in values if isinstance(value, Opaque)]
-        telling = [reason for reason in reasons if not reason.startswith("the result of")]
+        telling = [reason for reason in reasons if not isinstance(reason, Result)]
         return telling[0] if telling and len(reasons) == len(values) else ""
 
     def resolve(self, expr: Expr) -> Expr:

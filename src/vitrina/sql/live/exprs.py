@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TypeAlias
 
 from psycopg import sql
@@ -49,6 +50,14 @@ class Call:
     strict: bool = False
     equality: bool = False  # what a btree calls equal
     exact: bool = False  # an equality whose sides are then the same value
+
+
+class Result(StrEnum):
+    """What is computed from many rows: why it cannot be followed, and little news by itself."""
+
+    AGGREGATE = "the result of an aggregate"
+    WINDOW = "the result of a window function"
+    SUBQUERY = "the result of a subquery"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ from typing import Literal
 
 from psycopg import sql
 
+from vitrina.domain.findings import Code
+from vitrina.domain.wording import Data, fill
 from vitrina.sql.describe import Column
 from vitrina.sql.live.blocks import Table
 from vitrina.sql.live.exprs import Col, Writer, columns
@@ -22,13 +24,24 @@ class Occurrence:
 
     table: str
     alias: str
-    verdict: Literal["keys", "everything"]
-    reason: str
+    code: Code  # the verdict, as a finding says it
+    data: Data = field(hash=False)
     key: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()  # whose old values the impact query needs
     reads: tuple[str, ...] = ()  # the tables that the impact query joins in their current state
     selects: tuple[sql.Composable, ...] = field(default=(), repr=False)  # over `changed`; together all keys
     straight: tuple[Column, ...] = ()  # of a changed row: they are the key itself; none if it takes more to tell it
+
+    @property
+    def verdict(self) -> Literal["keys", "everything"]:
+        """Whether the keys that a change touches can be told."""
+        return "everything" if self.code in (Code.REFRESHES_EVERYTHING, Code.OLD_VALUE_UNTOLD) else "keys"
+
+    @property
+    def reason(self) -> str:
+        """The verdict in words, and what would better it if little is needed."""
+        said = fill(self.code.text, self.data)
+        return f"{said}; {fill(self.code.remedy, self.data)} mends that" if self.code is Code.OLD_VALUE_UNTOLD else said
 
     def impact(self, images: sql.Composable) -> sql.Composed:
         """SELECT DISTINCT the touched keys; `images` stands after FROM and gives old and new rows."""
@@ -45,6 +58,11 @@ class Occurrence:
             selects=sql.SQL("\nUNION ALL\n").join(self.selects),
             given=sql.SQL(" AND ").join(sql.SQL("{} IS NOT NULL").format(name) for name in names),
         )
+
+
+def everything(table: str, alias: str, reason: str) -> Occurrence:
+    """A table whose changes may touch any key."""
+    return Occurrence(table, alias, Code.REFRESHES_EVERYTHING, {"table": table, "reason": reason})
 
 
 def select_of(path: Path, tables: Mapping[str, Table], types: Mapping[int, str]) -> sql.Composed:

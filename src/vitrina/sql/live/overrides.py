@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.findings import Code
 from vitrina.meta.db import Connection, transaction
 from vitrina.sql.lineage import tables_of
 from vitrina.sql.live.impact import CHANGED, COMMA, Occurrence
@@ -39,8 +40,8 @@ def override(conn: Connection, settings: Mapping[str, str], table: str, query: s
     return Occurrence(
         table=table,
         alias=CHANGED,
-        verdict="keys",
-        reason=f"a change in {table} refreshes what the pipeline's own impact query gives",
+        code=Code.REFRESHES_OWN,
+        data={"table": table},
         key=names,
         columns=_columns(tree),
         selects=(select,),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from vitrina.sql.live.catalog import BOOL, BPCHAR, INT2, INT4, INT8, NAME, OID, TEXTS, UUID, Catalog
-from vitrina.sql.live.exprs import Call, Const, Expr, Opaque
+from vitrina.sql.live.exprs import Call, Const, Expr, Opaque, Result
 from vitrina.sql.live.nodes import Node
 
 NUMBERS = {INT2: 2, INT4: 4, INT8: 8, OID: 4}
@@ -58,10 +58,10 @@ class Translator:
         return self.scope.sublink(node)
 
     def _aggref(self, node: Node) -> Expr:
-        return self._unknown(node, "the result of an aggregate")
+        return self._unknown(node, Result.AGGREGATE)
 
     def _windowfunc(self, node: Node) -> Expr:
-        return self._unknown(node, "the result of a window function")
+        return self._unknown(node, Result.WINDOW)
 
     def _param(self, node: Node) -> Expr:
         return self.parameters(node) if self.parameters else Opaque("a parameter")

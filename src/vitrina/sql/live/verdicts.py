@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
 
+from vitrina.domain.findings import Code
 from vitrina.sql.live.blocks import Model, Table
 from vitrina.sql.live.catalog import Catalog
 from vitrina.sql.live.changes import Change
 from vitrina.sql.live.exprs import COMPUTED_WITH_LOOSE, obstacle
-from vitrina.sql.live.impact import Occurrence, columns_of, select_of, straight_of
+from vitrina.sql.live.impact import Occurrence, columns_of, everything, select_of, straight_of
 from vitrina.sql.live.paths import NoPath, Path, find_paths
 
 MOST_PARTS = 6  # of a key that are tried in every combination
@@ -126,14 +127,13 @@ def _occurrence(choice: Choice, tables: Mapping[str, Table], catalog: Catalog, k
     table, candidate = choice.table, choice.candidate
     name = table.info.root
     if candidate is None:
-        return Occurrence(name, table.alias, "everything", f"a change in {name} refreshes everything: {choice.reason}")
-    whole = len(candidate.key) == len(key)
-    what = "the rows that carry it" if whole else f"all rows with the same {', '.join(candidate.key)}"
+        return everything(name, table.alias, choice.reason)
+    is_whole = len(candidate.key) == len(key)
     return Occurrence(
         table=name,
         alias=table.alias,
-        verdict="keys",
-        reason=f"a change in {name} refreshes {what}",
+        code=Code.REFRESHES_KEYS if is_whole else Code.REFRESHES_PART,
+        data={"table": name} if is_whole else {"table": name, "columns": candidate.key},
         key=candidate.key,
         columns=columns_of(candidate.paths),
         reads=tuple(sorted({tables[place].info.qualified for place in candidate.leans_on})),

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+from vitrina.domain.findings import Code, Finding
 from vitrina.sql.live.blocks import Block, Model
 from vitrina.sql.live.catalog import Catalog
 from vitrina.sql.live.chance import ORDERED, is_left_open
 from vitrina.sql.live.nodes import Node, walk
 from vitrina.sql.live.order import open_outputs
-from vitrina.sql.rules import Finding
 
 SUMMED = {"sum", "avg", "stddev", "stddev_samp", "stddev_pop", "variance", "var_samp", "var_pop"}
 FLOATS = {"700", "701"}
@@ -28,24 +28,19 @@ def _aggregates(tree: Node, catalog: Catalog) -> Iterator[Finding]:
             continue
         name = catalog.functions[node.number("aggfnoid")].name
         if name in ORDERED and not node["aggorder"] and not node["aggdistinct"]:
-            message = f"{name} has no ORDER BY: the same rows may come in another order"
-            yield Finding("warning", name, message, f"write {name}(… ORDER BY …)")
+            yield Finding("warning", name, Code.UNORDERED_AGGREGATE, {"aggregate": name})
         if name in SUMMED and FLOATS & set(node.items("aggargtypes")):
-            message = f"{name} of floating-point numbers: the last digits depend on the order of the rows"
-            yield Finding("warning", name, message, "cast to numeric")
+            yield Finding("warning", name, Code.FLOAT_SUM, {"aggregate": name})
 
 
 def _ties(block: Block, catalog: Catalog) -> Iterator[Finding]:
-    remedy = "end the ORDER BY with a unique column"
     if any(is_left_open(function, block, catalog) for function in _windows(block.node)):
-        yield Finding("warning", "window", "rows that tie in a window's ORDER BY may change places", remedy)
+        yield Finding("warning", "window", Code.WINDOW_TIES)
     open_now = open_outputs(block, block.node.items("sortClause"), catalog)
     if block.distinct_on and open_now:
-        yield Finding(
-            "warning", "DISTINCT ON", "of rows that tie in the ORDER BY of DISTINCT ON any may be taken", remedy
-        )
+        yield Finding("warning", "DISTINCT ON", Code.DISTINCT_TIES)
     if block.limited and open_now:
-        yield Finding("warning", "LIMIT", "of rows that tie in the ORDER BY before LIMIT any may be taken", remedy)
+        yield Finding("warning", "LIMIT", Code.LIMIT_TIES)
 
 
 def _windows(node: Node) -> Iterator[Node]:

@@ -1,0 +1,44 @@
+"""Codes and their words. A code is for programs and stays; its English text is for people and may change."""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Self, TypeAlias
+
+Json: TypeAlias = str | int | float | bool | Sequence["Json"] | Mapping[str, "Json"] | None
+Data: TypeAlias = Mapping[str, Json]
+NESTED = "reason"  # in data: a text of ours that has a translation of its own, as far as there is one
+
+
+class Worded(StrEnum):
+    """A code with a text, whose places in braces are filled from data."""
+
+    text: str
+    remedy: str
+
+    def __new__(cls, code: str, text: str, remedy: str = "") -> Self:
+        """The code is the value, and the string itself."""
+        member = str.__new__(cls, code)
+        member._value_, member.text, member.remedy = code, text, remedy
+        return member
+
+
+def fill(text: str, data: Mapping[str, object], translate: Callable[[str], str] = str) -> str:
+    """A text, or its translation, with the data in its places; a code among the data by its own text."""
+    return translate(text).format(**{name: _shown(name, value, data, translate) for name, value in data.items()})
+
+
+def _shown(name: str, value: object, data: Mapping[str, object], translate: Callable[[str], str]) -> object:
+    if isinstance(value, Worded):
+        others = {key: other for key, other in data.items() if other is not value}
+        return fill(value.text, others, translate)
+    if isinstance(value, str):
+        return translate(value) if name == NESTED else value
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {item}" for key, item in value.items())
+    return _listed(value) if isinstance(value, Sequence) else value
+
+
+def _listed(items: Sequence[object]) -> str:
+    """One after the other; a key of several columns has commas of its own."""
+    keys = [", ".join(f"{name} = {part}" for name, part in item.items()) for item in items if isinstance(item, Mapping)]
+    return "; ".join(keys) if keys else ", ".join(map(str, items))
