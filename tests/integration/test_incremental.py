@@ -22,7 +22,7 @@ from vitrina.meta.db import Connection, connect, fetch_all
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.runner.main import Runner
-from vitrina.sources.horizon import SQL as HORIZON
+from vitrina.sources.postgres.horizon import SQL as HORIZON
 from vitrina.transforms import Row, transform
 
 NOTES = "SELECT id, body, modified FROM ugc.notes"

@@ -22,11 +22,9 @@ from vitrina.engine.filling import copy_across
 from vitrina.engine.full import FullMode
 from vitrina.engine.job import Job, Mode, Step, StepResult, execute
 from vitrina.engine.work import Work
-from vitrina.meta.db import Connection, fetch_all
+from vitrina.meta.db import Connection
 from vitrina.meta.repos.clock import ClockRepo
-from vitrina.sources.continuity import take_place, why_behind
-from vitrina.sources.horizon import SQL as HORIZON
-from vitrina.sources.horizon import Horizon, take_horizon
+from vitrina.sources.source import Horizon
 from vitrina.transforms.running import Transforming
 
 EVERYTHING = 2**63 - 1  # as a LIMIT
@@ -106,14 +104,14 @@ class IncrementalMode(Mode):
         return bound, True, horizon
 
     def _horizon(self) -> Horizon:
-        return take_horizon(self.job.reader.conn, self.job.limits.horizon_margin)
+        return self.job.reader.horizon(self.job.limits.horizon_margin)
 
     def _time_bound(self, kind: str, at: datetime | None) -> str | None:
         if at is None:
             return None
         if kind.endswith("with time zone"):
             return at.isoformat()
-        bound: str = fetch_all(self.job.reader.conn, HORIZON["naive_bound"], {"at": at})[0]["bound"]
+        bound = self.job.reader.naive(at)
         return bound[:10] if kind == "date" else bound
 
     def _counted_bound(self) -> tuple[str | None, Horizon]:
@@ -143,19 +141,18 @@ class IncrementalMode(Mode):
         name = sql.Identifier(self.cursor[0])
         text = sql.SQL("SELECT q.{0}::text AS bound FROM {1} AS q WHERE q.{0} IS NOT NULL ORDER BY q.{0} DESC LIMIT 1")
         rows = self.job.reader.fetch(text.format(name, self.work.query.source))
-        seen_at = fetch_all(self.job.reader.conn, HORIZON["clock"])[0]["now"]
-        return Candidate(rows[0]["bound"] if rows else None, seen_at)
+        return Candidate(rows[0]["bound"] if rows else None, self.job.reader.now())
 
     # ── going back ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _place(self) -> Place:
-        return take_place(self.job.reader.conn, self.clock)
+        return self.job.reader.place(self.clock)
 
     def _why_compare(self, place: Place) -> str:
         """Why rows may have come before the checkpoint; empty when they cannot have."""
         if self.position.comparing or self.position.value is None:
             return self.position.comparing or ""
-        return why_behind(place, self.position.place or Place(), is_local=self.job.reader.is_local)
+        return self.job.reader.why_behind(self.position.place or Place(), place)
 
     def _why_ahead(self) -> str:
         """The same of a run that found nothing: the checkpoint may be ahead of all that the query gives."""

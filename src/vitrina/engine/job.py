@@ -17,7 +17,7 @@ from vitrina.engine.mart import Mart, Wanted
 from vitrina.engine.writer import Writer
 from vitrina.meta.db import Connection
 from vitrina.settings import Settings
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.source import Source
 from vitrina.sql.describe import Column
 from vitrina.transforms import Row
 from vitrina.transforms.chain import Transformer
@@ -110,7 +110,7 @@ class Job:
     pipeline_id: UUID
     plan: Plan
     writer: Writer
-    reader: PostgresReader
+    reader: Source
     select: str  # what is read: the plan's SELECT, or that SELECT with documents built from its rows
     columns: tuple[Column, ...]  # of that
     transformer: Transformer | None
@@ -170,7 +170,7 @@ class Job:
     @property
     def stays_inside(self) -> bool:
         """Whether data never has to leave Postgres: a local source and no transforms."""
-        return self.reader.is_local and self.transformer is None
+        return self.reader.abilities.is_local and self.transformer is None
 
 
 def execute(

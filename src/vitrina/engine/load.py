@@ -121,7 +121,7 @@ class Load:
 
     def _insert_all(self, conn: Connection) -> tuple[int, int]:
         """In one statement, with the memory of a comparison."""
-        conn.execute("SELECT set_config('work_mem', %s, true)", [self.job.reader.settings["work_mem"]])
+        conn.execute("SELECT set_config('work_mem', %s, true)", [self.job.settings.find_work_mem])
         scope = reader_scope(self.job.columns, sql.SQL("'{}'::text[]"), "$1")
         rows = self._insert(conn, scope, self.work.key_columns("t"), [self.work.query.whole().as_string(conn)])
         return rows, rows

@@ -10,7 +10,7 @@ from vitrina.domain.errors import ConfigError, FatalError
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.engine.converge import MartSql, QueryText
-from vitrina.engine.filling import Target, copy_across, transform_across
+from vitrina.engine.filling import Target, copy_across, write_across
 from vitrina.engine.job import Job, StepResult, ask, execute, write
 from vitrina.engine.mart import Mart
 from vitrina.engine.stage import KeySegment, Stage
@@ -110,12 +110,16 @@ class Work:
         return StepResult("staged", Counts(read=read), FullPosition("stage"), {"rows": self.staged_rows, "why": why})
 
     def pour(self, target: Target, conn: Connection) -> tuple[int, int]:
-        """Everything the query gives, in key order and through the transforms; how many rows were read and written."""
-        query = self.query.by_range(lower=False, upper=False) if self.job.transformer else self.query.whole()
+        """Everything the query gives, through the transforms, and in key order if its source can be told to; how many
+        rows were read and written."""
+        job, reader = self.job, self.job.reader
+        if not reader.abilities.speaks_sql:
+            return write_across(job, reader.rows(job.select, job.batch_size), target, conn)
+        query = self.query.by_range(lower=False, upper=False) if job.transformer else self.query.whole()
         ordered = query + sql.SQL(" ORDER BY ") + self.key_columns("q")
-        if self.job.transformer:
-            return transform_across(self.job, ordered, target, conn)
-        rows = copy_across(self.job.reader, ordered, target, conn)
+        if job.transformer:
+            return write_across(job, reader.text_batches(ordered, job.batch_size), target, conn)
+        rows = copy_across(reader, ordered, target, conn)
         return rows, rows
 
     def new_keys(self) -> KeySegment:
@@ -160,7 +164,10 @@ class Work:
             raise ConfigError(f"the query gives a row with NULL in its key: {self._named(row)}", NO_NULLS)
 
     def refuse_nulls(self, names: Sequence[str], what: str) -> None:
-        """A ConfigError that shows a row of the query with NULL in one of these columns, so that it can be found."""
+        """A ConfigError that shows a row of the query with NULL in one of these columns, so that it can be found; of a
+        source that can be asked for it."""
+        if not self.job.reader.abilities.speaks_sql:
+            return
         others = [c.name for c in self.job.columns if c.name not in names]
         shown = [*dict.fromkeys(names), *others[:SHOWN_COLUMNS]]
         values = sql.SQL(", ").join(

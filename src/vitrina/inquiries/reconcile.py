@@ -145,7 +145,8 @@ class Reconciliation:
         if not found:
             return []
         self._settle()
-        few = found <= self.job.batch_size and self.work.mart.pushable
+        by_key = self.work.mart.pushable and self.job.reader.abilities.speaks_sql
+        few = found <= self.job.batch_size and by_key
         args = self._args(keys, found) if few else []
         if self.work.staged:
             self._fill_again(args)

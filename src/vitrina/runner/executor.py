@@ -27,7 +27,7 @@ from vitrina.runner.limits import name_limit
 from vitrina.runner.runlog import RunLog
 from vitrina.sinks.registry import resolve_mode
 from vitrina.sources.connections import Connections
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.source import Source
 from vitrina.transforms.running import begin_worker
 
 
@@ -118,7 +118,7 @@ class PipelineExecutor:
             job.batch_size = size
 
     def _job(
-        self, claim: Claim, pipeline: Pipeline, plan: Plan, reader: PostgresReader, control: RunControl, log: RunLog
+        self, claim: Claim, pipeline: Pipeline, plan: Plan, reader: Source, control: RunControl, log: RunLog
     ) -> Job:
         settings = self.connections.settings
         for finding in vet_plan(reader, plan, settings):

@@ -12,7 +12,7 @@ from vitrina.control.findings import Finding
 from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings, plugged_findings
 from vitrina.domain.errors import RetryableError, VitrinaError
-from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
+from vitrina.domain.pipeline import Pipeline, Plan, resolve
 from vitrina.domain.policy import is_allowed_target, is_index, is_outside, require_allowed_target, split_table
 from vitrina.engine.converge import MartSql, QueryText, Window
 from vitrina.engine.forecast import foretell_full
@@ -20,18 +20,16 @@ from vitrina.engine.mart import Mart, Wanted
 from vitrina.engine.reading import How, Reading
 from vitrina.engine.sealing import has_writer
 from vitrina.engine.work import Work
+from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture
-from vitrina.planning import make_job, resolve_key
+from vitrina.planning import check_query, make_job, resolve_key
 from vitrina.sinks.table.mart import foresee_mart, inspect
 from vitrina.sources.connections import Connections
-from vitrina.sources.horizon import take_horizon
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.source import Source
 from vitrina.sql.describe import Column
-from vitrina.sql.guard import check_select
 from vitrina.sql.live import understand
 from vitrina.sql.owned import foreign_code, foreign_owner
 from vitrina.sql.unique import is_unique_by_grouping
-from vitrina.sql.vet import called
 from vitrina.transforms.chain import resolve_transformer
 
 LOOK_SECONDS = 3  # for what has to read rows
@@ -57,22 +55,22 @@ class Validation:
             plan = resolve(pipeline)
             self._check_target(plan)
             with self._found("source_query"):
-                plan = plan.model_copy(update={"select": self._checked(plan.select)})
+                plan = plan.model_copy(update={"select": check_query(plan, self.connections.settings)})
                 with self.connections.resolve_reader(plan.source) as reader:
                     if self._may_run(plan.select, reader):
                         self._look_at(pipeline, plan, reader.within(LOOK_SECONDS))
         return self.findings
 
-    def _may_run(self, select: str, reader: PostgresReader) -> bool:
+    def _may_run(self, select: str, reader: Source) -> bool:
         """The guard's word on what the query calls; before that, nothing of it is executed."""
         settings = self.connections.settings
         schemas, functions = settings.allowed_source_schemas, settings.allowed_functions
-        found = called(reader.conn, reader.settings, select, schemas=schemas, functions=functions)
+        found = reader.judge(select, schemas=schemas, functions=functions)
         for finding in found:
             self._say(finding.level, "source_query", finding.message, finding.remedy)
         return not any(finding.level == "error" for finding in found)
 
-    def _look_at(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader) -> None:
+    def _look_at(self, pipeline: Pipeline, plan: Plan, reader: Source) -> None:
         columns = reader.describe(plan.select)
         self._say("info", "source_query", "gives " + ", ".join(f"{c.name} {c.type}" for c in columns))
         output = self._check_transforms(plan, columns)
@@ -87,6 +85,8 @@ class Validation:
         key = [name for name in plan.key if name in {c.name for c in columns}]
         if not self.reads:
             self._say("info", "source_query", "its rows were not looked at", "an admin may, or store it first")
+        elif not reader.abilities.speaks_sql:
+            self._say("info", "source_query", f"about {reader.estimate(plan.select).rows:,.0f} rows, read at once")
         elif key:
             query = QueryText(plan.select, tuple(columns), tuple(key))
             self._check_unique(reader, query)
@@ -96,24 +96,29 @@ class Validation:
                 self._foretell(pipeline, plan, reader, mart)
             if plan.cursor:
                 self._check_cursor(pipeline, plan, reader, query)
-        if plan.mode == "live":
+        is_served = self._is_served(plan, reader)
+        if plan.mode == "live" and is_served:
             self._check_live(plan, reader)
-        elif plan.impact:
+        elif plan.mode != "live" and plan.impact:
             self._say(
                 "warning", "impact", "is for mode live, and not used by this one", "set mode: live, or leave it out"
             )
 
-    def _check_live(self, plan: Plan, reader: PostgresReader) -> None:
+    def _is_served(self, plan: Plan, reader: Source) -> bool:
+        """Whether its source can do what its mode needs."""
         with self._found("mode"):
-            with self.connections.resolve_reader(WAREHOUSE) as warehouse:
+            reader.require(plan.mode)
+            return True
+        return False
+
+    def _check_live(self, plan: Plan, reader: Source) -> None:
+        with self._found("mode"):
+            with self.connections.read_warehouse() as warehouse:
                 key = resolve_key(warehouse.conn, plan)
-            view = understand(reader.conn, reader.settings, plan.select, key)
+            view = understand(*reader.catalogue, plan.select, key)
             with self._found("impact"):
                 view = with_own_impact(reader, plan, key, view, self.connections.settings)
             self.findings += live_findings(reader, plan.source, view, self.captured(plan.source))
-
-    def _checked(self, select: str) -> str:
-        return check_select(select, self.connections.settings.allowed_source_schemas)
 
     def _check_target(self, plan: Plan) -> None:
         with self._found("target_table"):
@@ -128,24 +133,24 @@ class Validation:
         """The mart as the next run will have it, if it can be had."""
         if not is_allowed_target(plan.target, self.connections.settings.whitelist):
             return None
-        with self._found("target_table"), self.connections.resolve_reader(WAREHOUSE) as reader:
+        with self._found("target_table"), self.connections.read_warehouse() as reader:
             trusted, before = self.connections.settings.trusted_owners, self.written(pipeline.id, plan.target)
             wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or (), before, trusted)
-            self._check_owner(reader, wanted)
+            self._check_owner(reader.conn, wanted)
             mart, ddl = foresee_mart(reader.conn, wanted)
             for statement in ddl:
                 self._say("info", "target_table", f"would run: {statement}")
             return mart
         return None
 
-    def _check_owner(self, reader: PostgresReader, wanted: Wanted) -> None:
+    def _check_owner(self, conn: Connection, wanted: Wanted) -> None:
         """Whoever owns a mart can add a trigger to it at any time, which would run with the runner's rights."""
         target, table = wanted.target, split_table(wanted.target)
-        if owner := foreign_owner(reader.conn, *table, wanted.trusted):
+        if owner := foreign_owner(conn, *table, wanted.trusted):
             remedy = f"ALTER TABLE {target} OWNER TO vitrina_runner, or name {owner} in VITRINA_TRUSTED_OWNERS"
             self._say("warning", "target_table", f"{target} belongs to {owner}, whose triggers could be added", remedy)
-        code = foreign_code(reader.conn, *table)
-        if code and not has_writer(reader.conn):
+        code = foreign_code(conn, *table)
+        if code and not has_writer(conn):
             said = f"{code[0].function} of {code[0].owner} runs with the runner's rights: there is no vitrina_writer"
             self._say("warning", "target_table", said, "run `vitrina roles` as somebody who may create roles")
 
@@ -155,7 +160,7 @@ class Validation:
             findings = index_findings if is_index(plan.target) else plugged_findings
             self.findings += findings(plan, output, self.connections.settings, self.served(pipeline.id))
 
-    def _check_unique(self, reader: PostgresReader, query: QueryText) -> None:
+    def _check_unique(self, reader: Source, query: QueryText) -> None:
         if is_unique_by_grouping(query.select, query.key):
             return
         rows = []
@@ -165,7 +170,7 @@ class Validation:
             named = "; ".join(", ".join(f"{k} = {row[k]}" for k in query.key) for row in rows)
             self._say("error", "key", f"the query gives a key twice: {named}", "make the key unique in the query")
 
-    def _foretell(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader, mart: Mart) -> None:
+    def _foretell(self, pipeline: Pipeline, plan: Plan, reader: Source, mart: Mart) -> None:
         """How the next run reads the query, by asking what it will ask."""
         job = make_job(pipeline.id, pipeline, plan, reader, mart.key, self.connections.settings, lambda: None)
         with self._in_time("source_query", "whether it is read by key or staged"):
@@ -177,17 +182,17 @@ class Validation:
         if mart.seal:
             return False
         schema, table = mart.schema, mart.table
-        with self.connections.resolve_reader(WAREHOUSE) as reader:
+        with self.connections.read_warehouse() as reader:
             return not inspect(reader.conn, schema, table) or reader.fetch(MartSql(mart).is_empty())[0]["empty"]
 
-    def _check_cursor(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader, query: QueryText) -> None:
+    def _check_cursor(self, pipeline: Pipeline, plan: Plan, reader: Source, query: QueryText) -> None:
         assert plan.cursor is not None
         missing = [name for name in plan.cursor if name not in {c.name for c in query.columns}]
         if missing:
             self._say("error", "incremental_key", f"{', '.join(missing)} is not in the query")
             return
         with self._found("incremental_key"):
-            take_horizon(reader.conn, self.connections.settings.horizon_margin)
+            reader.horizon(self.connections.settings.horizon_margin)
         said = "sees new and changed rows; it cannot see deletes, nor changes of joined tables that leave the cursor"
         self._say("info", "mode", f"incremental {said}", "use mode: full, or reconcile now and then")
         with self._in_time("incremental_key", "whether an index serves it"):
@@ -228,7 +233,7 @@ def _duplicates(query: QueryText) -> sql.Composed:
     return sql.SQL("SELECT {0} FROM {1} AS q GROUP BY {0} HAVING count(*) > 1 LIMIT 3").format(keys, query.source)
 
 
-def _is_served_by_index(reader: PostgresReader, query: QueryText, cursor: tuple[str, str], batch_size: int) -> bool:
+def _is_served_by_index(reader: Source, query: QueryText, cursor: tuple[str, str], batch_size: int) -> bool:
     rows = reader.fetch(sql.SQL("SELECT {}::text AS v, {}::text AS t FROM {} AS q LIMIT 1").format(
         sql.Identifier(cursor[0]), sql.Identifier(cursor[1]), query.source))  # fmt: skip
     if not rows:

@@ -121,7 +121,7 @@ class Audit:
             args, count = self.sampling.differing(range_, conn)
         except ConfigError as error:  # the follower has to do with what it reads itself, and no more
             return self._give_up(conn, str(error))
-        moment = Moment.take(self.work.job.reader.conn) if count else None
+        moment = Moment.take(self.work.job.reader.catalogue.conn) if count else None
         took = time.monotonic() - began
         self.spent += took
         self._resize(rows, took)
