@@ -8,7 +8,7 @@ from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
 from vitrina.domain.policy import is_outside, require_allowed_target, split_table
 from vitrina.domain.run import RunOptions
-from vitrina.engine.job import Job, Limits
+from vitrina.engine.job import Job, Limits, Pace
 from vitrina.engine.types import SQL as MARTS
 from vitrina.meta.db import Connection, fetch_all
 from vitrina.settings import Settings
@@ -103,7 +103,7 @@ def make_job(
         select=select,
         columns=read,
         transformer=transformer,
-        batch_size=pipeline.batch_size,
+        pace=Pace(pipeline.batch_size),
         options=RunOptions(),
         limits=Limits(
             settings.max_delete_share, settings.max_delete_rows, settings.horizon_margin, settings.trusted_owners

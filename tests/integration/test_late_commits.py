@@ -20,7 +20,7 @@ import pytest
 from tests.support import Lab
 from vitrina.domain.pipeline import Pipeline
 from vitrina.engine import incremental
-from vitrina.engine.incremental import IncrementalMode
+from vitrina.engine.incremental import IncrementalSession
 from vitrina.meta.db import Connection, connect, fetch_all
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.heartbeat import Heartbeat
@@ -250,7 +250,7 @@ def open_trials(
 
 def _interleave(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
     horizon: Callable[..., Horizon] = vars(reader)["take_horizon"]
-    batch = IncrementalMode._batch
+    batch = IncrementalSession._batch
 
     def horizon_amid_steps(conn: Connection, margin: timedelta) -> Horizon:
         trials.move_perhaps()
@@ -258,12 +258,12 @@ def _interleave(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
         trials.move_perhaps()
         return taken
 
-    def batch_after_a_step(self: IncrementalMode, conn: Connection) -> Any:
+    def batch_after_a_step(self: IncrementalSession, conn: Connection) -> Any:
         trials.move_perhaps()
         return batch(self, conn)
 
     monkeypatch.setattr(reader, "take_horizon", horizon_amid_steps)
-    monkeypatch.setattr(IncrementalMode, "_batch", batch_after_a_step)
+    monkeypatch.setattr(IncrementalSession, "_batch", batch_after_a_step)
     monkeypatch.setattr(incremental, "time", FakeTime())
 
 

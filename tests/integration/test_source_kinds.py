@@ -9,7 +9,12 @@ from pydantic import SecretStr
 
 from tests.support import Lab
 from vitrina.control.services.validation import Validation
+from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline
+from vitrina.engine.touched import Touched
+from vitrina.engine.work import Work
+from vitrina.meta.db import transaction
+from vitrina.planning import check_plan, make_job
 from vitrina.sources import registry
 from vitrina.sources.postgres.reader import POSTGRES
 from vitrina.sources.source import Abilities, Address, Estimate, Kind, Source
@@ -22,6 +27,11 @@ QUERY = "SELECT id, title, seen FROM shelf.films"
 COLUMNS = [Column("id", "integer"), Column("title", "text"), Column("seen", "timestamp with time zone")]
 OIDS = [23, 25, 1184]
 FILMS: dict[str, tuple[str, str | None]] = {}  # what the shelf holds, by id
+
+
+@transform("loud_shelf")
+def loud(rows: Sequence[Row]) -> list[Row]:
+    return [row | {"title": row["title"].upper()} for row in rows]
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,9 @@ def open_shelf(address: Address) -> Shelf:
 
 @pytest.fixture
 def shelf(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    monkeypatch.setattr(registry, "KINDS", [POSTGRES, Kind(["shelf"], open_shelf, lambda select, _: select)])
+    monkeypatch.setattr(
+        registry, "KINDS", [POSTGRES, Kind(["shelf"], Abilities(), open_shelf, lambda select, _: select)]
+    )
     know(lab, "shelf:///films")
     FILMS.clear()
     FILMS.update({str(n): (f"film\t{n}\\", f"2024-01-01 00:00:{n % 60:02}+00") for n in range(1, 1001)})
@@ -99,11 +111,7 @@ def test_a_mart_is_loaded_and_then_kept_equal(shelf: Lab) -> None:
 
 @pytest.mark.parametrize("publish", ["batches", "atomic"])
 def test_rows_go_through_transforms(shelf: Lab, publish: str) -> None:
-    @transform("shout")
-    def shout(rows: Sequence[Row]) -> list[Row]:
-        return [row | {"title": row["title"].upper()} for row in rows]
-
-    pipeline = films(shelf, type="PYTHON", python_task="shout", publish=publish)
+    pipeline = films(shelf, type="PYTHON", python_task="loud_shelf", publish=publish)
     run(shelf, pipeline)
     FILMS["4"] = ("another", None)
     assert run(shelf, pipeline)["rows_written"] == 1
@@ -132,6 +140,29 @@ def test_validation_says_what_it_gives_and_that_it_is_read_at_once(shelf: Lab) -
     said = " ".join(f.message for f in Validation(shelf.connections).of(films(shelf)))
     assert "gives id integer, title text" in said
     assert "about 1,000 rows, read at once" in said
+
+
+def test_keys_that_somebody_names_are_converged_from_all_that_it_gives(shelf: Lab) -> None:
+    pipeline = films(shelf)
+    run(shelf, pipeline)
+    del FILMS["1"]
+    before = dict(FILMS)
+    FILMS["2"] = FILMS["3"] = ("another", None)
+    connections, settings = shelf.connections, shelf.connections.settings
+    with connections.resolve_reader("shelf") as reader, connections.open_warehouse("test") as conn:
+        plan = check_plan(pipeline, settings)
+        job = make_job(pipeline.id, pipeline, plan, reader, ("id",), settings, lambda: None)
+        with transaction(conn, connections.writing):
+            touched = Touched(Work.prepare(job, conn))
+            counts = touched.converge(["{1,2,9999}"], 3, conn)
+            touched.clean_up(conn)
+    assert (counts.written, counts.deleted) == (1, 1)
+    assert mart(shelf) == before | {"2": ("another", None)}
+
+
+def test_its_changes_cannot_be_captured(shelf: Lab) -> None:
+    with pytest.raises(ConfigError, match="source 'shelf' cannot have its changes captured"):
+        shelf.connections.resolve_capture("shelf")
 
 
 def test_an_address_of_no_known_kind_is_refused_without_a_word_of_it(lab: Lab) -> None:

@@ -1,7 +1,7 @@
 """What the steps of a run share: the mart, its statements, the query, and the stage if there is one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from psycopg import sql
@@ -11,7 +11,7 @@ from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.engine.converge import MartSql, QueryText
 from vitrina.engine.filling import Target, copy_across, write_across
-from vitrina.engine.job import Job, StepResult, ask, execute, write
+from vitrina.engine.job import Found, Job, StepResult, ask, execute, write
 from vitrina.engine.mart import Mart
 from vitrina.engine.stage import KeySegment, Stage
 from vitrina.meta.db import Connection
@@ -49,7 +49,7 @@ class Work:
         """Create or check the mart. A cursor that an existing mart does not have is read and not written."""
         mart, ddl = job.writer.prepare(conn, job.wanted)
         if job.transformer:
-            job.transformer = job.transformer.with_key(mart.key, job.columns)
+            job = replace(job, transformer=job.transformer.with_key(mart.key, job.columns))
         return cls(job, mart, ddl)
 
     @property
@@ -101,13 +101,14 @@ class Work:
         self.mostly_same = row["written"] * 2 < row["read"]
         return row
 
-    def fill(self, conn: Connection, why: str) -> StepResult:
-        """Stage everything the query gives, once."""
+    def fill(self, conn: Connection, why: str) -> Found["Work"]:
+        """Stage everything the query gives, once; the same work, whose rows come from the stage."""
         self.stage.create(conn)
         read, _ = self.pour(self.stage, conn)
-        self.staged_rows = self.stage.settle(conn)
+        rows = self.stage.settle(conn)
         self.refuse_null_keys(conn, self.stage.identifier)
-        return StepResult("staged", Counts(read=read), FullPosition("stage"), {"rows": self.staged_rows, "why": why})
+        result = StepResult("staged", Counts(read=read), FullPosition("stage"), {"rows": rows, "why": why})
+        return result, replace(self, staged_rows=rows)
 
     def pour(self, target: Target, conn: Connection) -> tuple[int, int]:
         """Everything the query gives, through the transforms, and in key order if its source can be told to; how many

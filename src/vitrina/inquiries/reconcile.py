@@ -172,7 +172,7 @@ class Reconciliation:
 
     def _fill(self, why: str) -> None:
         with self.inquiry.scratch() as conn:
-            self.work.fill(conn, why)
+            _, self.work = self.work.fill(conn, why)
             self.work.stage.add_key_index(conn, self.work.mart.key)
 
     def _fill_again(self, args: list[str | None]) -> None:

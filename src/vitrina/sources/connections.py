@@ -16,7 +16,7 @@ from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 from vitrina.sources.postgres.reader import PostgresReader
 from vitrina.sources.registry import kind_of
-from vitrina.sources.source import Address, Source
+from vitrina.sources.source import Address, Source, lack
 
 Cancel: TypeAlias = Callable[[], None]
 
@@ -82,6 +82,8 @@ class Connections:
     def resolve_capture(self, source: str) -> str:
         """How whoever captures a source's changes signs in: past any pooler."""
         default = self.listen if source == WAREHOUSE else self._source(source)
+        if not kind_of(default).abilities.is_capturable:
+            raise lack(source, "is_capturable")
         return self.captures.get(source, default)
 
     def _open(self, source: str) -> Source:

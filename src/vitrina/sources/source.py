@@ -38,9 +38,8 @@ class Abilities:
     is_capturable: bool = False  # its changes can be followed
 
 
-Ability = Literal["is_local", "speaks_sql", "has_catalogue", "has_horizon", "is_capturable"]
+Ability = Literal["speaks_sql", "has_catalogue", "has_horizon", "is_capturable"]
 MEANINGS: dict[Ability, str] = {
-    "is_local": "be read and written in one statement",
     "speaks_sql": "take statements in the SQL of Postgres",
     "has_catalogue": "tell what a query reads, calls and depends on",
     "has_horizon": "tell up to where the rows of a cursor are final",
@@ -89,9 +88,10 @@ class Address:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of source: by which schemes its addresses begin, and how one is opened."""
+    """A kind of source: by which schemes its addresses begin, what it can do at most, and how one is opened."""
 
     schemes: Collection[str]
+    abilities: Abilities
     open: Callable[[Address], "Source"]
     check: Callable[[str, Collection[str]], str] = check_select  # a SELECT by grammar, given the allowed schemas
 
@@ -151,11 +151,11 @@ class Source(ABC):
         """A ConfigError if a mode asks for more than it can."""
         for ability in NEEDS.get(mode, ()):
             if not getattr(self.abilities, ability):
-                self.refuse(ability, f"mode {mode} needs that: use mode full, on a schedule")
+                raise lack(self.name, ability, f"mode {mode} needs that: use mode full, on a schedule")
 
-    def refuse(self, ability: Ability, remedy: str = "use mode full, on a schedule") -> NoReturn:
+    def refuse(self, ability: Ability) -> NoReturn:
         """For what it cannot do."""
-        raise ConfigError(f"source {self.name!r} cannot {MEANINGS[ability]}", remedy)
+        raise lack(self.name, ability)
 
     # ── speaks_sql ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -212,3 +212,8 @@ class Source(ABC):
     def why_behind(self, before: Place, now: Place) -> str:
         """Why rows may come that are older than they could have been at a place before; empty when none can."""
         self.refuse("has_horizon")
+
+
+def lack(source: str, ability: Ability, remedy: str = "use mode full, on a schedule") -> ConfigError:
+    """For who asks a source for what its kind cannot do."""
+    return ConfigError(f"source {source!r} cannot {MEANINGS[ability]}", remedy)

@@ -167,4 +167,4 @@ def open_reader(address: Address) -> PostgresReader:
     return PostgresReader(address.name, abilities, connect(address.url, "reader"), address.reading)
 
 
-POSTGRES = Kind(("postgresql", "postgres"), open_reader)
+POSTGRES = Kind(("postgresql", "postgres"), HERE, open_reader)
