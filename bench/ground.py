@@ -120,7 +120,7 @@ class Ground:
     def check(self, pipeline: Pipeline) -> None:
         """End the benchmark unless a mart equals its query, row by row."""
         load_transforms(())
-        with bootstrap.connections(self.warehouse, self.settings).resolve_reader("warehouse") as reader:
+        with bootstrap.connections(self.warehouse, self.settings).read_warehouse() as reader:
             different = count_differences(reader, resolve(pipeline))
         if different:
             raise SystemExit(f"{pipeline.target_table} differs from its query in {different:,} rows")

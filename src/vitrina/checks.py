@@ -10,15 +10,16 @@ from vitrina.domain.pipeline import Plan
 from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.engine.converge import QueryText
 from vitrina.sinks.elasticsearch.client import Elastic
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.source import Source
 from vitrina.sql.describe import Column
 from vitrina.transforms import Row
 from vitrina.transforms.chain import resolve_transformer
+from vitrina.transforms.rows import load_rows
 
 ROWS_AT_ONCE = 10_000
 
 
-def count_differences(reader: PostgresReader, plan: Plan) -> int:
+def count_differences(reader: Source, plan: Plan) -> int:
     """Rows that are in the mart or in the query (and its transforms) and not in both."""
     columns = reader.describe(plan.select)
     if plan.transforms:
@@ -26,7 +27,7 @@ def count_differences(reader: PostgresReader, plan: Plan) -> int:
     return _compare_images(reader, plan, columns)
 
 
-def count_different_documents(reader: PostgresReader, plan: Plan, elastic: Elastic) -> int:
+def count_different_documents(reader: Source, plan: Plan, elastic: Elastic) -> int:
     """Documents that are in the index or in the query and not in both: by id and by every value, digit for digit."""
     index = plan.target.removeprefix(ES_TARGET_PREFIX)
     elastic.refresh(index)
@@ -36,8 +37,8 @@ def count_different_documents(reader: PostgresReader, plan: Plan, elastic: Elast
     text = sql.SQL("SELECT {} AS id, row_to_json(q.*)::text AS document FROM (\n{}\n) AS q WHERE $1::text[] = '{{}}'")
     wanted = {
         _document(id_, json.loads(document, parse_float=str))
-        for _, rows in reader.batches(text.format(key, sql.SQL(plan.select)), ROWS_AT_ONCE)
-        for id_, document in rows
+        for batch in reader.text_batches(text.format(key, sql.SQL(plan.select)), ROWS_AT_ONCE)
+        for id_, document in batch.rows
     }
     return len(found ^ wanted)
 
@@ -46,7 +47,7 @@ def _document(id_: str, source: dict[str, Any]) -> bytes:
     return sha256(json.dumps([id_, source], sort_keys=True).encode()).digest()
 
 
-def _compare_images(reader: PostgresReader, plan: Plan, columns: list[Column]) -> int:
+def _compare_images(reader: Source, plan: Plan, columns: list[Column]) -> int:
     names = sql.SQL(", ").join(c.identifier for c in columns)
     images = sql.SQL("SELECT md5(ROW({})::text) AS image FROM {} AS x")
     query = images.format(names, sql.SQL("(\n{}\n)").format(sql.SQL(plan.select)))
@@ -59,15 +60,13 @@ def _compare_images(reader: PostgresReader, plan: Plan, columns: list[Column]) -
     return differences
 
 
-def _compare_rows(reader: PostgresReader, plan: Plan, columns: list[Column]) -> int:
+def _compare_rows(reader: Source, plan: Plan, columns: list[Column]) -> int:
     transformer = resolve_transformer(plan.transforms, columns, plan.key)
     names = sql.SQL(", ").join(c.identifier for c in transformer.columns)
     mart = reader.fetch(sql.SQL("SELECT {} FROM {}").format(names, sql.Identifier(*plan.target.split("."))))
     query = QueryText(plan.select, tuple(columns), plan.key).by_range(lower=False, upper=False)
     expected = [
-        row
-        for names, rows in reader.batches(query, ROWS_AT_ONCE)
-        for row in transformer.apply([dict(zip(names, values, strict=True)) for values in rows])
+        row for batch in reader.text_batches(query, ROWS_AT_ONCE) for row in transformer.apply(load_rows(batch))
     ]
     return len(_images(mart) ^ _images(expected))
 

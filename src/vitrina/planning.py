@@ -9,16 +9,16 @@ from vitrina.domain.findings import Finding
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
 from vitrina.domain.policy import is_outside, require_allowed_target, split_table
 from vitrina.domain.run import RunOptions
-from vitrina.engine.job import Job, Limits
+from vitrina.engine.job import Job, Limits, Pace
 from vitrina.engine.types import SQL as MARTS
 from vitrina.meta.db import Connection, fetch_all
 from vitrina.settings import Settings
 from vitrina.sinks.registry import resolve_writer
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.registry import kind_of
+from vitrina.sources.source import Source
 from vitrina.sql.guard import check_select
 from vitrina.sql.live import guardable
 from vitrina.sql.live.impact import CHANGED
-from vitrina.sql.vet import vet_select
 from vitrina.transforms.chain import resolve_transformer
 
 
@@ -28,9 +28,14 @@ def check_plan(pipeline: Pipeline, settings: Settings, *, reads_only: bool = Fal
     if not reads_only:
         require_allowed_target(plan.target, settings.whitelist)
     impact = check_impact(plan, settings)
-    return plan.model_copy(
-        update={"select": check_select(plan.select, settings.allowed_source_schemas), "impact": impact}
-    )
+    return plan.model_copy(update={"select": check_query(plan, settings), "impact": impact})
+
+
+def check_query(plan: Plan, settings: Settings) -> str:
+    """The SELECT by the grammar of its source's kind; a source that nobody knows is refused once it is opened."""
+    url = settings.sources.get(plan.source)
+    kind = kind_of(url.get_secret_value() if url else "")
+    return kind.check(plan.select, settings.allowed_source_schemas)
 
 
 def check_impact(plan: Plan, settings: Settings) -> dict[str, str]:
@@ -42,21 +47,24 @@ def check_impact(plan: Plan, settings: Settings) -> dict[str, str]:
     return checked
 
 
-def vet_plan(reader: PostgresReader, plan: Plan, settings: Settings) -> Sequence[Finding]:
-    """A ConfigError if a query calls what it may not, as its own server resolves it; else the warnings."""
-    schemas, functions = settings.allowed_source_schemas, settings.allowed_functions
-    vetted = vet_select(reader.conn, reader.settings, plan.select, schemas=schemas, functions=functions)
-    return [*vetted.warnings, *vet_impact(reader, plan, settings)]
+def vet_plan(reader: Source, plan: Plan, settings: Settings) -> Sequence[Finding]:
+    """A ConfigError if its source cannot serve its mode, or a query calls what it may not, as its own server resolves
+    it; else the warnings."""
+    reader.require(plan.mode)
+    return [*_vet(reader, plan.select, settings), *vet_impact(reader, plan, settings)]
 
 
-def vet_impact(reader: PostgresReader, plan: Plan, settings: Settings) -> Sequence[Finding]:
+def vet_impact(reader: Source, plan: Plan, settings: Settings) -> Sequence[Finding]:
     """The same for the user's own impact queries, with `changed` as a table of images."""
-    schemas, functions, found = settings.allowed_source_schemas, settings.allowed_functions, list[Finding]()
+    found = list[Finding]()
     for table, query in _impact(plan):
         with _about_impact(table):
-            alone = guardable(table, query)
-            found += vet_select(reader.conn, reader.settings, alone, schemas=schemas, functions=functions).warnings
+            found += _vet(reader, guardable(table, query), settings)
     return found
+
+
+def _vet(reader: Source, select: str, settings: Settings) -> list[Finding]:
+    return reader.vet(select, schemas=settings.allowed_source_schemas, functions=settings.allowed_functions)
 
 
 def _impact(plan: Plan) -> list[tuple[str, str]]:
@@ -76,7 +84,7 @@ def make_job(
     id_: UUID,
     pipeline: Pipeline,
     plan: Plan,
-    reader: PostgresReader,
+    reader: Source,
     key: Sequence[str],
     settings: Settings,
     check: Callable[[], None],
@@ -84,7 +92,8 @@ def make_job(
     """A job without a past: the query described, the transforms resolved over its columns."""
     columns = reader.describe(plan.select)
     transformer = resolve_transformer(plan.transforms, columns, key) if plan.transforms else None
-    writer = resolve_writer(plan, transformer.columns if transformer else columns)
+    builds = transformer is None and reader.abilities.speaks_sql
+    writer = resolve_writer(plan, transformer.columns if transformer else columns, builds=builds)
     select, read = writer.read(plan.select, tuple(columns))
     return Job(
         pipeline_id=id_,
@@ -94,7 +103,7 @@ def make_job(
         select=select,
         columns=read,
         transformer=transformer,
-        batch_size=pipeline.batch_size,
+        pace=Pace(pipeline.batch_size),
         options=RunOptions(),
         limits=Limits(
             settings.max_delete_share, settings.max_delete_rows, settings.horizon_margin, settings.trusted_owners

@@ -13,8 +13,8 @@ from tests.support import Lab
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Finding
 from vitrina.meta.db import connect
-from vitrina.sources.postgres import PostgresReader
-from vitrina.sql.vet import called, vet_select
+from vitrina.sources.postgres.reader import ELSEWHERE, PostgresReader
+from vitrina.sql.vet import called
 
 SCHEMAS = ["content", "ugc"]
 
@@ -28,7 +28,7 @@ def lab() -> Iterator[Lab]:
 
 @pytest.fixture
 def reader(lab: Lab) -> Iterator[PostgresReader]:
-    with lab.connections.resolve_reader("warehouse") as reader:
+    with lab.connections.read_warehouse() as reader:
         yield reader
 
 
@@ -142,7 +142,7 @@ def test_nothing_of_the_query_is_executed(lab: Lab, reader: PostgresReader) -> N
 
 def test_all_that_is_wrong_is_said_at_once(reader: PostgresReader) -> None:
     with pytest.raises(ConfigError) as error:
-        vet_select(reader.conn, reader.settings, "SELECT random() AS r, login FROM content.leak", schemas=SCHEMAS)
+        reader.vet("SELECT random() AS r, login FROM content.leak", schemas=SCHEMAS)
     assert "auth.users" in str(error.value)
     assert "pg_catalog.random" in str(error.value)
 
@@ -175,7 +175,7 @@ def test_a_role_without_any_of_our_grants_can_be_a_source(lab: Lab) -> None:
     lab.sql(f"CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA content TO {role}")
     lab.sql(f"GRANT SELECT ON ALL TABLES IN SCHEMA content TO {role}")
     with connect(make_conninfo(lab.conninfo, user=role), "test") as conn:
-        reader = PostgresReader(conn, lab.connections.reading, is_local=False)
+        reader = PostgresReader("plain", ELSEWHERE, conn, lab.connections.reading)
         assert refused(reader, "SELECT id FROM content.film_work") == []
         assert refused(reader, "SELECT login, random() AS r FROM content.leak") == ["auth.users", "pg_catalog.random"]
     lab.sql(f"DROP OWNED BY {role}; DROP ROLE {role}")
@@ -218,7 +218,7 @@ def test_a_pushed_down_query_writes_nothing_even_with_the_rights_of_others(lab: 
 def test_a_stacked_statement_is_refused_by_copy_too(lab: Lab) -> None:
     smuggled = sql.SQL("SELECT 1 AS a) TO STDOUT; COMMIT; SELECT 2; COPY (SELECT 1 AS a")
     with (
-        lab.connections.resolve_reader("warehouse") as reader,
+        lab.connections.read_warehouse() as reader,
         pytest.raises(ConfigError, match="multiple commands"),
         reader.copy_out(smuggled, "text") as copy,
     ):

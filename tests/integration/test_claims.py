@@ -33,7 +33,7 @@ from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.main import Runner
 from vitrina.runner.manager import PipelineManager
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.postgres.reader import PostgresReader
 
 HERE = " AND datname = current_database()"  # the server is shared with other tests
 ROUNDS = int(os.environ.get("VITRINA_ROUNDS", "0"))

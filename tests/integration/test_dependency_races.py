@@ -18,10 +18,10 @@ from vitrina.engine.touched import Touched
 
 LOUD = REPLACE.format("shout(t text) RETURNS text", "t || '!'")
 PLACES = {
-    "before keys are told": (live_mode.LiveMode, "_keys_of", True),
+    "before keys are told": (live_mode.Follower, "_keys_of", True),
     "between keys and rows": (Touched, "converge", True),
     "after keys were told": (Impact, "few_keys", False),
-    "before the comparison": (FullMode, "steps", True),
+    "before the comparison": (FullMode, "run", True),
 }
 RACED = [
     *(("a function", place) for place in PLACES),

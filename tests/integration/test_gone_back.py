@@ -13,7 +13,7 @@ from tests.elastic import Search
 from tests.support import Lab
 from vitrina.domain.pipeline import Pipeline
 from vitrina.runner.clock import ClockWatch
-from vitrina.sources.horizon import SQL as HORIZON
+from vitrina.sources.postgres.horizon import SQL as HORIZON
 from vitrina.transforms import transform
 
 NOTES = "SELECT id, body, at FROM ugc.notes"

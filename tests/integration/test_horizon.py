@@ -5,7 +5,7 @@ from datetime import timedelta
 from tests.capturing import own_server
 from tests.support import wait_for
 from vitrina.meta.db import connect
-from vitrina.sources.horizon import take_horizon
+from vitrina.sources.postgres.horizon import take_horizon
 
 VACUUMING = """
     SELECT count(*) AS n FROM pg_stat_activity

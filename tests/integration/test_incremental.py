@@ -16,13 +16,13 @@ from tests.faults.children import FORKS, run_once
 from tests.patience import patient, wait_for
 from tests.support import Lab
 from vitrina.domain.pipeline import Pipeline
-from vitrina.engine.incremental import IncrementalMode
+from vitrina.engine.incremental import IncrementalSession
 from vitrina.engine.job import StepResult
 from vitrina.meta.db import Connection, connect, fetch_all
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.runner.main import Runner
-from vitrina.sources.horizon import SQL as HORIZON
+from vitrina.sources.postgres.horizon import SQL as HORIZON
 from vitrina.transforms import Row, transform
 
 NOTES = "SELECT id, body, modified FROM ugc.notes"
@@ -192,9 +192,9 @@ def crowd(lab: Lab) -> Lab:
 
 def after_batches(monkeypatch: pytest.MonkeyPatch, number: int, action: Any) -> None:
     """Do something in the step of a batch, when its rows are written and not yet committed."""
-    batch, done = IncrementalMode._batch, 0
+    batch, done = IncrementalSession._batch, 0
 
-    def patched(self: IncrementalMode, conn: Connection) -> StepResult:
+    def patched(self: IncrementalSession, conn: Connection) -> StepResult:
         nonlocal done
         done += 1
         result = batch(self, conn)
@@ -202,7 +202,7 @@ def after_batches(monkeypatch: pytest.MonkeyPatch, number: int, action: Any) -> 
             action()
         return result
 
-    monkeypatch.setattr(IncrementalMode, "_batch", patched)
+    monkeypatch.setattr(IncrementalSession, "_batch", patched)
 
 
 @pytest.mark.scenario(25)

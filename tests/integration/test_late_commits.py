@@ -20,13 +20,14 @@ import pytest
 from tests.support import Lab
 from vitrina.domain.pipeline import Pipeline
 from vitrina.engine import incremental
-from vitrina.engine.incremental import IncrementalMode
+from vitrina.engine.incremental import IncrementalSession
 from vitrina.meta.db import Connection, connect, fetch_all
 from vitrina.runner.dispatcher import PipelineDispatcher
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
-from vitrina.sources.horizon import SQL as HORIZON
-from vitrina.sources.horizon import Horizon
+from vitrina.sources.postgres import reader
+from vitrina.sources.postgres.horizon import SQL as HORIZON
+from vitrina.sources.source import Horizon
 
 TRIALS = int(os.environ.get("VITRINA_TRIALS", "240"))  # in all, over the six cursors below; `make model`: 1,020
 SEED = int(os.environ.get("VITRINA_SEED", "1"))  # of the trials that must lose nothing
@@ -248,8 +249,8 @@ def open_trials(
 
 
 def _interleave(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
-    horizon: Callable[..., Horizon] = vars(incremental)["take_horizon"]
-    batch = IncrementalMode._batch
+    horizon: Callable[..., Horizon] = vars(reader)["take_horizon"]
+    batch = IncrementalSession._batch
 
     def horizon_amid_steps(conn: Connection, margin: timedelta) -> Horizon:
         trials.move_perhaps()
@@ -257,12 +258,12 @@ def _interleave(trials: Trials, monkeypatch: pytest.MonkeyPatch) -> None:
         trials.move_perhaps()
         return taken
 
-    def batch_after_a_step(self: IncrementalMode, conn: Connection) -> Any:
+    def batch_after_a_step(self: IncrementalSession, conn: Connection) -> Any:
         trials.move_perhaps()
         return batch(self, conn)
 
-    monkeypatch.setattr(incremental, "take_horizon", horizon_amid_steps)
-    monkeypatch.setattr(IncrementalMode, "_batch", batch_after_a_step)
+    monkeypatch.setattr(reader, "take_horizon", horizon_amid_steps)
+    monkeypatch.setattr(IncrementalSession, "_batch", batch_after_a_step)
     monkeypatch.setattr(incremental, "time", FakeTime())
 
 
@@ -286,7 +287,7 @@ def test_no_row_is_lost_however_late_it_commits(name: str, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("name", WAYS)
 def test_without_the_horizon_the_same_trials_lose_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incremental, "take_horizon", no_horizon)
+    monkeypatch.setattr(reader, "take_horizon", no_horizon)
     with open_trials(name, monkeypatch) as trials:
         assert trials.lose(PROOF) > 0
         trials.check_runs()

@@ -30,7 +30,7 @@ def lab() -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def reader(lab: Lab) -> Iterator[Connection]:
-    with lab.connections.resolve_reader("warehouse") as reader:
+    with lab.connections.read_warehouse() as reader:
         reader.conn.execute("SET search_path = pg_catalog, public")
         yield reader.conn
 

@@ -14,7 +14,7 @@ from tests.liveoracle.worlds import SCHEMA
 from tests.support import Lab
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import transaction
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.postgres.reader import PostgresReader
 from vitrina.sql.live import understand
 from vitrina.sql.live.nodes import Node, parse_tree, walk
 from vitrina.sql.tree import rewritten_tree
@@ -55,7 +55,7 @@ SHOWN = [line for line in TABLE.values() if line.select]
 def reader() -> Iterator[PostgresReader]:
     with Lab.open("vitrina_template") as lab:
         lab.sql(SCHEMA + MORE)
-        with lab.connections.resolve_reader("warehouse") as reader:
+        with lab.connections.read_warehouse() as reader:
             yield reader
 
 

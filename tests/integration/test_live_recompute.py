@@ -11,7 +11,7 @@ from psycopg import sql
 from tests.livefuzz import FIXTURES, Shape, World, prepare, shapes
 from tests.support import Lab
 from vitrina.engine.converge import QueryText
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.postgres.reader import PostgresReader
 from vitrina.sql.live import understand
 from vitrina.sql.live.recompute import Recompute, Way, choose_recompute, ways
 
@@ -78,7 +78,7 @@ def keyed(reader: PostgresReader, shape: Shape, key: Sequence[str]) -> list[dict
 
 def test_every_way_gives_the_rows_of_the_keys_and_no_others(small: Lab) -> None:
     compared = 0
-    with small.connections.resolve_reader("warehouse") as reader:
+    with small.connections.read_warehouse() as reader:
         for number, shape in enumerate(SHAPES.values()):
             ties = understand(reader.conn, reader.settings, shape.select, shape.key).ties
             if number % 4 and not ties:
@@ -123,7 +123,7 @@ PUSHED = [
 
 @pytest.mark.parametrize("name", PUSHED)
 def test_one_key_scans_no_big_table(large: Lab, name: str) -> None:
-    with large.connections.resolve_reader("warehouse") as reader:
+    with large.connections.read_warehouse() as reader:
         shape, found = SHAPES[name], choose(reader, SHAPES[name])
         key = reader.fetch(sql.SQL("SELECT md5('f7')::uuid::text AS id"))
         plan = reader.plan(found.way(1).query, arguments([{shape.key[0]: key[0]["id"]}], shape.key))
@@ -135,14 +135,14 @@ def test_a_grouped_subquery_that_is_joined_is_restricted_inside_for_many_keys(
     large: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vitrina.sql.live.recompute.SMALL", 100.0)
-    with large.connections.resolve_reader("warehouse") as reader:
+    with large.connections.read_warehouse() as reader:
         found = choose(reader, SHAPES["grouped subquery joined"])
         assert (found.way(1).name, found.way(300).name) == ("each", "inside")
 
 
 def test_what_is_not_pushed_down_is_not_compared_key_by_key(large: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vitrina.sql.live.recompute.SMALL", 100.0)
-    with large.connections.resolve_reader("warehouse") as reader:
+    with large.connections.read_warehouse() as reader:
         found = choose(reader, SHAPES["full join using"])
         assert {found.way(1).name, found.way(300).name} <= {"each", "among"}
         assert found.way(1).name == "each"
@@ -151,5 +151,5 @@ def test_what_is_not_pushed_down_is_not_compared_key_by_key(large: Lab, monkeypa
 @pytest.mark.parametrize("name", ["key by date", "group of groups", "except"])
 def test_what_cannot_be_read_by_key_says_so(large: Lab, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr("vitrina.sql.live.recompute.SMALL", 100.0)
-    with large.connections.resolve_reader("warehouse") as reader:
+    with large.connections.read_warehouse() as reader:
         assert "every change means a full comparison" in choose(reader, SHAPES[name]).reason

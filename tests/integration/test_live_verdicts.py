@@ -10,9 +10,8 @@ from tests.corpora import HERE
 from tests.livefuzz import FIXTURES, Shape, shapes
 from tests.support import Lab
 from vitrina.domain.errors import ConfigError
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.postgres.reader import PostgresReader
 from vitrina.sql.live import LiveView, Occurrence, guardable, paths, understand
-from vitrina.sql.vet import vet_select
 
 GOLDEN = HERE / "live_verdicts.txt"
 CARD = next(shape for shape in shapes() if shape.name == "film card")
@@ -28,7 +27,7 @@ def lab() -> Iterator[Lab]:
 
 @pytest.fixture(scope="module")
 def reader(lab: Lab) -> Iterator[PostgresReader]:
-    with lab.connections.resolve_reader("warehouse") as reader:
+    with lab.connections.read_warehouse() as reader:
         yield reader
 
 
@@ -167,9 +166,9 @@ def test_an_own_impact_query_takes_the_place_of_ours(reader: PostgresReader) -> 
 
 def test_an_own_impact_query_can_be_guarded(reader: PostgresReader) -> None:
     text = guardable("content.genre", f"SELECT fg.film_work_id AS film_id FROM {LINK}")
-    assert vet_select(reader.conn, reader.settings, text, schemas=["content"]).select
+    assert reader.vet(text, schemas=["content"]) == []
     with pytest.raises(ConfigError, match="auth"):
-        vet_select(reader.conn, reader.settings, guardable("content.genre", "TABLE auth.users"), schemas=["content"])
+        reader.vet(guardable("content.genre", "TABLE auth.users"), schemas=["content"])
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def cinema(lab: Lab, kind: str) -> Iterator[Living]:
 
 def steady(lab: Lab) -> list[Shape]:
     """The shapes that a mart can be held to."""
-    with lab.connections.resolve_reader("warehouse") as reader:
+    with lab.connections.read_warehouse() as reader:
         meant = [(shape, understand(reader.conn, reader.settings, shape.select, shape.key)) for shape in shapes()]
     return [shape for shape, view in meant if not view.warnings and shape.name not in LOOSE]
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support import Lab
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.pipeline import Pipeline
-from vitrina.engine.comparison import Comparison
+from vitrina.engine.comparison import Differing
 
 FILMS = "SELECT id AS film_id, title, rating FROM content.film_work"
 ITEMS = "SELECT id, name FROM content.item"
@@ -480,13 +480,13 @@ def test_an_atomic_mart_is_never_seen_half_written(lab: Lab) -> None:
 
 def between(monkeypatch: pytest.MonkeyPatch, step: str, act: Callable[[], Any]) -> None:
     """Let something happen before each step of a kind."""
-    original = getattr(Comparison, step)
+    original = getattr(Differing, step)
 
-    def stepped(self: Comparison, *args: Any) -> Any:
+    def stepped(self: Differing, *args: Any) -> Any:
         act()
         return original(self, *args)
 
-    monkeypatch.setattr(Comparison, step, stepped)
+    monkeypatch.setattr(Differing, step, stepped)
 
 
 def test_a_row_deleted_after_it_was_found_missing_is_not_written(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def check(lab: Lab, pipeline: Pipeline) -> None:
     plan = resolve(pipeline)
     if plan.mode == "incremental":
         lab.sql(f"DELETE FROM {plan.target} WHERE person_id NOT IN (SELECT id FROM content.person)")
-    with lab.connections.resolve_reader("warehouse") as reader:
+    with lab.connections.read_warehouse() as reader:
         assert (pipeline.name, count_differences(reader, plan)) == (pipeline.name, 0)
 
 

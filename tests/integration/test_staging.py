@@ -1,6 +1,8 @@
 """Stages: used when a query cannot be read by key, or comes from another server; said why; gone afterwards."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -10,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 from tests.support import Lab, differences
 from vitrina.domain.errors import DatabaseLost
 from vitrina.domain.pipeline import Pipeline
-from vitrina.meta.db import Connection, connect
+from vitrina.meta.db import connect
 
 NUMBERED = "SELECT row_number() OVER (ORDER BY k) AS n, k, v FROM content.big"
 GROUPED = """
@@ -213,8 +215,8 @@ def test_differences_are_counted(lab: Lab) -> None:
 
 def test_a_source_that_cannot_be_reached_leaves_no_session_of_the_warehouse_open(lab: Lab) -> None:
     """They are signed in to side by side."""
-    opened: list[Connection] = []
+    opened: list[Callable[[], None]] = []  # how each session is cancelled
     connections = replace(lab.connections, sources={"dead": "host=127.0.0.1 port=1"}, opened=opened.append)
     with pytest.raises(DatabaseLost), connections.open_both("test", "dead"):
         pass
-    assert [conn.closed for conn in opened] == [True]
+    assert [cancel.args[0].closed for cancel in opened if isinstance(cancel, partial)] == [True]

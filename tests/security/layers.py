@@ -16,7 +16,7 @@ from psycopg.pq import ExecStatus
 from tests.corpora import KINDS, Text, kind_of
 from tests.support import Lab
 from vitrina.domain.errors import ConfigError, VitrinaError
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.postgres.reader import PostgresReader
 from vitrina.sql.guard import check_select
 from vitrina.sql.vet import called
 
@@ -54,7 +54,7 @@ class Verdicts:
 
 def examine(lab: Lab, texts: list[Text]) -> Verdicts:
     """All layers, one at a time."""
-    with owning(lab) as owner, lab.connections.resolve_reader("warehouse") as reader:
+    with owning(lab) as owner, lab.connections.read_warehouse() as reader:
         read_only = Trial(lab, owner, begin="BEGIN READ ONLY").run_apart(texts)
         endless = {name for name, how in read_only.items() if how == ENDLESS}
         rest = [text for text in texts if text.name not in endless]

@@ -9,8 +9,8 @@ from tests.corpora import FIXTURES, KINDS, Text, corpus, kind_of
 from tests.security.layers import SCHEMAS
 from tests.support import Lab
 from vitrina.domain.errors import ConfigError
-from vitrina.sources.postgres import PostgresReader
-from vitrina.sql.vet import vet_select
+from vitrina.sources.postgres.reader import PostgresReader
+from vitrina.sql.guard import check_select
 
 HOSTILE, HONEST = corpus("hostile"), corpus("honest")
 STATEMENTS, TABLES, VIEWS, OWN, REACHING, HUGE = KINDS
@@ -20,7 +20,7 @@ STATEMENTS, TABLES, VIEWS, OWN, REACHING, HUGE = KINDS
 def reader() -> Iterator[PostgresReader]:
     with Lab.open("vitrina_template") as lab:
         lab.sql(FIXTURES.read_text())
-        with lab.connections.resolve_reader("warehouse") as reader:
+        with lab.connections.read_warehouse() as reader:
             yield reader
 
 
@@ -31,7 +31,8 @@ def hostile(*kinds: str) -> pytest.MarkDecorator:
 
 def vet(reader: PostgresReader, text: Text) -> str:
     """The whole guard, as for a pipeline that is saved."""
-    return vet_select(reader.conn, reader.settings, text.query, schemas=SCHEMAS).select
+    reader.vet(text.query, schemas=SCHEMAS)
+    return check_select(text.query, SCHEMAS)
 
 
 def refuse(reader: PostgresReader, text: Text) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support import Lab
 from vitrina.domain.errors import ConfigError
-from vitrina.sql.vet import Vetted, vet_select
+from vitrina.domain.findings import Finding
 
 
 @pytest.fixture
@@ -19,9 +19,9 @@ def mallory(lab: Lab) -> Iterator[str]:
     lab.sql(f"REASSIGN OWNED BY {role} TO CURRENT_USER; DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-def vet(lab: Lab, query: str) -> Vetted:
-    with lab.connections.resolve_reader("warehouse") as reader:
-        return vet_select(reader.conn, reader.settings, query, schemas=["content"])
+def vet(lab: Lab, query: str) -> list[Finding]:
+    with lab.connections.read_warehouse() as reader:
+        return reader.vet(query, schemas=["content"])
 
 
 def test_what_the_extension_installed_passes(lab: Lab, mallory: str) -> None:

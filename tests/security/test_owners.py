@@ -11,7 +11,6 @@ from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Finding
 from vitrina.domain.pipeline import Pipeline
-from vitrina.sql.vet import Vetted, vet_select
 
 QUERY = "SELECT id, name FROM content.owned"
 
@@ -40,9 +39,9 @@ def mallory(lab: Lab) -> Iterator[str]:
     lab.sql(f"REASSIGN OWNED BY {role} TO CURRENT_USER; DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-def vet(lab: Lab, query: str) -> Vetted:
-    with lab.connections.resolve_reader("warehouse") as reader:
-        return vet_select(reader.conn, reader.settings, query, schemas=["content"])
+def vet(lab: Lab, query: str) -> list[Finding]:
+    with lab.connections.read_warehouse() as reader:
+        return reader.vet(query, schemas=["content"])
 
 
 PLANNED = {
@@ -79,7 +78,7 @@ def test_honest_indexes_and_checks_pass(lab: Lab, mallory: str) -> None:
         CREATE STATISTICS content.s ON (upper(name)), id FROM content.owned
         """
     )
-    assert vet(lab, QUERY).warnings == ()
+    assert vet(lab, QUERY) == []
 
 
 def test_an_index_did_run_code_as_the_reader(lab: Lab, mallory: str) -> None:
@@ -89,7 +88,7 @@ def test_an_index_did_run_code_as_the_reader(lab: Lab, mallory: str) -> None:
         "CREATE OR REPLACE FUNCTION content.spy(int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS"
         " $$ BEGIN RAISE EXCEPTION 'spied as %', current_user; END $$"
     )
-    with lab.connections.resolve_reader("warehouse") as reader, pytest.raises(Exception, match="as vitrina_reader"):
+    with lab.connections.read_warehouse() as reader, pytest.raises(Exception, match="as vitrina_reader"):
         reader.conn.execute("EXPLAIN SELECT id FROM content.owned")
 
 

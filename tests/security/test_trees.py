@@ -6,8 +6,7 @@ import pytest
 
 from tests.support import Lab
 from vitrina.domain.errors import ConfigError, VitrinaError
-from vitrina.sources.postgres import PostgresReader
-from vitrina.sql.vet import vet_select
+from vitrina.sources.postgres.reader import PostgresReader
 
 SCHEMAS = ["content"]
 # A literal of such an array goes through the domain's CHECKs, by their names, while the query is prepared.
@@ -59,7 +58,7 @@ def make_domain(lab: Lab, *checks: str) -> None:
 
 @pytest.fixture
 def reader(lab: Lab) -> Iterator[PostgresReader]:
-    with lab.connections.resolve_reader("warehouse") as reader:
+    with lab.connections.read_warehouse() as reader:
         yield reader
 
 
@@ -67,7 +66,7 @@ def reader(lab: Lab) -> Iterator[PostgresReader]:
 def test_a_forged_tree_is_not_believed(lab: Lab, reader: PostgresReader, trick: str) -> None:
     make_domain(lab, *TRICKS[trick])
     with pytest.raises(ConfigError):
-        vet_select(reader.conn, reader.settings, QUERY, schemas=SCHEMAS)
+        reader.vet(QUERY, schemas=SCHEMAS)
 
 
 def test_what_runs_while_a_query_is_looked_at_leaves_nothing_behind(lab: Lab, reader: PostgresReader) -> None:
@@ -76,5 +75,5 @@ def test_what_runs_while_a_query_is_looked_at_leaves_nothing_behind(lab: Lab, re
     make_domain(lab, *changes)
     before = [reader.conn.execute(f"SHOW {name}".encode()).fetchall() for name in settings]
     with pytest.raises(VitrinaError):
-        vet_select(reader.conn, reader.settings, QUERY, schemas=SCHEMAS)
+        reader.vet(QUERY, schemas=SCHEMAS)
     assert [reader.conn.execute(f"SHOW {name}".encode()).fetchall() for name in settings] == before

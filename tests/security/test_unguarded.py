@@ -19,8 +19,7 @@ from tests.support import Lab
 from vitrina import planning
 from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import connect
-from vitrina.sources.postgres import PostgresReader
-from vitrina.sql.vet import Vetted
+from vitrina.sources.postgres.reader import HERE, PostgresReader
 from vitrina.transforms import transform
 
 HOSTILE = corpus("hostile")
@@ -68,7 +67,7 @@ def copy(reader: PostgresReader, query: str) -> str:
 def rows(reader: PostgresReader, query: str) -> str:
     """Through a cursor of the server's, as rows for transforms come."""
     whole = f"SELECT q.* FROM (\n{query}\n) AS q WHERE $1::text[] IS NOT NULL"
-    return str(list(reader.batches(sql.SQL(whole), 100)))
+    return str(list(reader.text_batches(sql.SQL(whole), 100)))
 
 
 def plan(reader: PostgresReader, query: str) -> str:
@@ -101,7 +100,7 @@ class Session:
             if self.path == "push_down":
                 return self._push_down(conn, query)
             hasty = self.lab.connections.reading | {"statement_timeout": HASTE}
-            return READING[self.path](PostgresReader(conn, hasty, is_local=True), query)
+            return READING[self.path](PostgresReader("warehouse", HERE, conn, hasty), query)
         except (VitrinaError, psycopg.Error) as error:
             return str(error)
         finally:
@@ -169,15 +168,9 @@ MODES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pass_grammar(text: str, *_: Any, **__: Any) -> str:
-        return text
-
-    def pass_calls(conn: Any, session: Any, text: str, **_: Any) -> Vetted:
-        return Vetted(text, ())
-
     transform("as_it_is")(list)
-    monkeypatch.setattr(planning, "check_select", pass_grammar)
-    monkeypatch.setattr(planning, "vet_select", pass_calls)
+    monkeypatch.setattr(planning, "check_query", lambda plan, _: plan.select)
+    monkeypatch.setattr(PostgresReader, "judge", lambda *_, **__: [])
 
 
 @pytest.mark.long
@@ -198,7 +191,7 @@ def test_runs_of_hostile_texts_without_the_guard_change_no_source_no_token_and_n
 
 def run(lab: Lab, number: int, query: str, mode: str) -> bool:
     """Run it as a pipeline by its first column; whether that went well."""
-    with lab.connections.resolve_reader("warehouse") as reader:
+    with lab.connections.read_warehouse() as reader:
         try:
             key = reader.describe(query)[0].name
         except (VitrinaError, psycopg.Error):

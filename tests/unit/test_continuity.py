@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from vitrina.domain.positions import Place
-from vitrina.sources.continuity import why_behind
+from vitrina.sources.postgres.continuity import why_behind
 
 
 def at(hour: int, minute: int = 0, second: int = 0) -> datetime:

@@ -148,9 +148,9 @@ GUARDS = [
     ),
     Guard(
         "the parser",
-        "sql/vet.py",
-        "select = check_select(text, schemas)",
-        "select = text",
+        "sources/postgres/reader.py",
+        "plain = check_select(select, schemas)",
+        "plain = select",
         (f"{CORPORA}::test_whatever_is_more_than_one_plain_select_is_refused",),
     ),
     Guard(
@@ -163,8 +163,8 @@ GUARDS = [
     Guard(
         "the reader's role",
         "sources/connections.py",
-        "conninfo = self.reader if local else self._source(source)",
-        "conninfo = self.listen if local else self._source(source)",
+        "url = self.reader if local else self._source(source)",
+        "url = self.listen if local else self._source(source)",
         (f"{CALLS}::test_a_policy_is_judged_as_it_holds_for_the_reader",),
     ),
 ]

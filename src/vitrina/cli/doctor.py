@@ -151,9 +151,10 @@ def _database(warehouse: bootstrap.Warehouse, settings: Settings) -> Checks:
         yield from captures(owner, bootstrap.connections(warehouse, settings))
         yield from waits(owner)
     yield from _roles(warehouse, settings, separated)
-    yield from _as_roles(bootstrap.connections(warehouse, settings), settings)
-    for name, url in settings.sources.items():
-        yield from _source(name, url.get_secret_value(), settings)
+    connections = bootstrap.connections(warehouse, settings)
+    yield from _as_roles(connections, settings)
+    for name in settings.sources:
+        yield from _source(name, connections)
 
 
 def _meta_store(schema: compatibility.Schema) -> Check:
@@ -270,11 +271,13 @@ def _runner(conn: Connection, settings: Settings) -> Checks:
             yield Check("ok", f"mart schema {schema}", "the runner may write")
 
 
-def _source(name: str, url: str, settings: Settings) -> Checks:
+def _source(name: str, connections: Connections) -> Checks:
     try:
-        with connect(url, "doctor") as conn:
+        with connections.resolve_reader(name) as reader:
             yield Check("ok", f"source {name}", "answers")
-            yield temporary_files(conn, f"source {name}", settings.temp_file_limit)
+            if reader.abilities.speaks_sql:
+                conn, limit = reader.catalogue.conn, connections.settings.temp_file_limit
+                yield temporary_files(conn, f"source {name}", limit)
     except VitrinaError as error:
         yield Check("fail", f"source {name}", error.message, error.remedy or f"correct VITRINA_SOURCES__{name.upper()}")
 

@@ -1,6 +1,7 @@
 """Comparing a mart with its query, and converging the keys that differ: upserts first, deletes last."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,56 +12,56 @@ from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.engine.converge import key_arrays, reader_scope
 from vitrina.engine.filling import copy_across
-from vitrina.engine.job import Step, StepResult, execute, fetch
+from vitrina.engine.job import Found, Job, Step, StepResult, execute, fetch, finding
+from vitrina.engine.stage import KeySegment
 from vitrina.engine.work import Work
 from vitrina.meta.db import Connection
 from vitrina.sql.unique import is_unique_by_grouping
 
 
+@dataclass(frozen=True)
 class Comparison:
-    """The steps that find and converge. The keys are numbered from 1: upserts, then deletes."""
+    """The steps that find what differs, and then converge it."""
 
-    def __init__(self, work: Work) -> None:
-        self.work = work
-        self.job = work.job
-        self.keys = work.new_keys()
+    work: Work
 
-    def steps(self) -> Iterator[Step]:
+    @property
+    def job(self) -> Job:
+        """Of the run."""
+        return self.work.job
+
+    def steps(self) -> Generator[Step, None, None]:
         """Find; stage the rows that were found if reading them by key would be dear; then batch after batch."""
-        yield self._find
-        if self.too_dear:
-            yield self._stage_found
-        if self.job.plan.publish == "atomic":
-            if self.found:
-                yield self._apply_all
-            return
-        for start, end in self.job.slices(0, self.upserts):
-            yield partial(self._upsert, start, end)
-        for start, end in self.job.slices(self.upserts, self.found):
-            yield partial(self._delete, start, end)
+        found, too_dear = yield from finding(self._find)
+        if too_dear:
+            found = yield from finding(partial(found.stage, too_dear))
+        yield from found.steps()
 
-    def _find(self, conn: Connection) -> StepResult:
-        """Compare, count, and check what was found before anything is written."""
+    def _find(self, conn: Connection) -> Found[tuple["Differing", str]]:
+        """Compare, count, and check what was found before anything is written; and why it should be staged."""
+        keys = self.work.new_keys()
         if self.work.staged:
             self.work.stage.add_key_index(conn, self.work.mart.key)
-        self.found = self.work.find(conn, self.keys)
-        counts = self._tally(conn)
-        self._check_keys(conn, counts)
+        found = self.work.find(conn, keys)
+        counts = self._tally(conn, keys)
+        self._check_keys(conn, keys, counts)
         self.work.guard_deletes(counts["gone"], counts["mart"], counts["read"])
-        self.too_dear = self._too_dear(conn)
+        differing = Differing(self.work, keys, counts["upserts"], found)
+        too_dear = differing.why_dear(conn)
         fields: dict[str, Any] = {name: counts[name] for name in ("missing", "different", "gone", "unchanged")}
-        if self.found:
-            fields["read"] = "staged" if self.work.staged or self.too_dear else "by key"
+        if found:
+            fields["read"] = "staged" if self.work.staged or too_dear else "by key"
         read = 0 if self.work.staged else counts["read"]  # staging has counted them
-        return StepResult(Event.COMPARED, Counts(read, unchanged=counts["unchanged"]), self._position(0), fields)
+        counted = Counts(read, unchanged=counts["unchanged"])
+        return StepResult(Event.COMPARED, counted, differing.position(0), fields), (differing, too_dear)
 
-    def _tally(self, conn: Connection) -> dict[str, int]:
+    def _tally(self, conn: Connection, keys: KeySegment) -> dict[str, int]:
         text = sql.SQL("SELECT vitrina_kind::text AS kind, count(*) AS keys FROM {} GROUP BY 1")
-        by_kind = {row["kind"]: row["keys"] for row in execute(conn, text.format(self.keys.identifier))}
+        by_kind = {row["kind"]: row["keys"] for row in execute(conn, text.format(keys.identifier))}
         missing, different, gone = (by_kind.get(kind, 0) for kind in "iud")
         mart = self.work.count(conn)
-        self.upserts = missing + different
         return {
+            "upserts": missing + different,
             "missing": missing,
             "different": different,
             "gone": gone,
@@ -69,11 +70,11 @@ class Comparison:
             "read": mart - gone + missing,
         }
 
-    def _check_keys(self, conn: Connection, counts: dict[str, int]) -> None:
+    def _check_keys(self, conn: Connection, keys: KeySegment, counts: dict[str, int]) -> None:
         """Every key once, and none NULL. Duplicates among rows that do not differ show in the count alone."""
-        self.work.refuse_null_keys(conn, self.keys.identifier)
+        self.work.refuse_null_keys(conn, keys.identifier)
         duplicates = self.work.statements.duplicates
-        self.work.refuse_duplicates(execute(conn, duplicates(self.keys.identifier)).fetchall())
+        self.work.refuse_duplicates(execute(conn, duplicates(keys.identifier)).fetchall())
         if self.work.staged_rows not in (None, counts["read"]):
             self.work.refuse_duplicates(execute(conn, duplicates(self.work.stage.identifier)).fetchall())
         elif not self.work.staged and not is_unique_by_grouping(self.job.plan.select, self.work.mart.key):
@@ -91,7 +92,33 @@ class Comparison:
         batches = -(-max(int(rows), some["keys"]) // size)
         return self.work.is_dear(self.work.query.by_keys(), some["args"], batches)
 
-    def _too_dear(self, conn: Connection) -> str:
+
+@dataclass(frozen=True)
+class Differing:
+    """The keys that differ, numbered from 1: upserts, then deletes."""
+
+    work: Work
+    keys: KeySegment
+    upserts: int
+    found: int  # upserts and deletes
+
+    @property
+    def job(self) -> Job:
+        """Of the run."""
+        return self.work.job
+
+    def steps(self) -> Iterator[Step]:
+        """Batch after batch; or all at once."""
+        if self.job.plan.publish == "atomic":
+            if self.found:
+                yield self._apply_all
+            return
+        for start, end in self.job.slices(0, self.upserts):
+            yield partial(self._upsert, start, end)
+        for start, end in self.job.slices(self.upserts, self.found):
+            yield partial(self._delete, start, end)
+
+    def why_dear(self, conn: Connection) -> str:
         """Why the rows of the keys found cannot be read by key; empty when they can."""
         if self.work.staged or not self.found:
             return ""
@@ -99,16 +126,16 @@ class Comparison:
         args = fetch(conn, sql.SQL("SELECT {} AS args").format(key_arrays(self.keys)), [0, size])["args"]
         return self.work.is_dear(self.work.query.by_keys(), args, -(-self.found // size))
 
-    def _stage_found(self, conn: Connection) -> StepResult:
-        """The rows of the keys that were found, read in one go."""
+    def stage(self, why: str, conn: Connection) -> Found["Differing"]:
+        """The same, whose rows were read in one go."""
         stage = self.work.stage
         stage.create(conn)
         rows = copy_across(
             self.job.reader, self.work.statements.joined(self.work.query.source, self.keys.identifier), stage, conn
         )
         stage.add_key_index(conn, self.work.mart.key)
-        self.work.staged_rows = stage.settle(conn)
-        return StepResult(Event.STAGED, position=self._position(0), fields={"rows": rows, "why": self.too_dear})
+        result = StepResult(Event.STAGED, position=self.position(0), fields={"rows": rows, "why": why})
+        return result, replace(self, work=replace(self.work, staged_rows=stage.settle(conn)))
 
     def _upsert(self, start: int, end: int, conn: Connection) -> StepResult:
         scope, text = self._scope(conn)
@@ -136,7 +163,8 @@ class Comparison:
         return reader_scope(self.job.columns, key_arrays(self.keys), "$3"), [text]
 
     def _applied(self, event: Event, counts: Counts, done: int) -> StepResult:
-        return StepResult(event, counts, self._position(done), {"done": done, "of": self.found}, is_batch=True)
+        return StepResult(event, counts, self.position(done), {"done": done, "of": self.found}, is_batch=True)
 
-    def _position(self, done: int) -> FullPosition:
+    def position(self, done: int) -> FullPosition:
+        """So many of them are done."""
         return FullPosition("converge", done, self.found)

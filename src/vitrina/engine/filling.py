@@ -1,6 +1,6 @@
-"""Filling a stage, or an empty mart: bytes from COPY to COPY, or rows through the transforms."""
+"""Filling a stage, or an empty mart: bytes from COPY to COPY, or rows, through the transforms if there are any."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
@@ -9,8 +9,9 @@ from psycopg import sql
 
 from vitrina.engine.job import Job
 from vitrina.meta.db import SEARCH_PATH, Connection
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.source import Source
 from vitrina.sql.describe import Column
+from vitrina.transforms.frames import Batch
 
 FIND_AS_THE_QUERY = """SELECT set_config('search_path', coalesce(current_setting('vitrina.search_path', true),
                                                                 current_setting('search_path')), true)"""
@@ -30,12 +31,12 @@ class Target(Protocol):
         ...
 
 
-def copy_across(reader: PostgresReader, query: sql.Composable, target: Target, conn: Connection) -> int:
+def copy_across(reader: Source, query: sql.Composable, target: Target, conn: Connection) -> int:
     """Stream a query's result into a table without looking at it; how many rows.
 
     Binary where both sides read the same bytes: one server, or types that every server has.
     """
-    same_bytes = reader.is_local or all(c.builtin for c in target.columns)
+    same_bytes = reader.abilities.is_local or all(c.builtin for c in target.columns)
     copy_format = "binary" if same_bytes else "text"
     with (
         reader.copy_out(query, copy_format) as rows_out,
@@ -59,9 +60,18 @@ def _read_as_written(conn: Connection, copy_format: str) -> Iterator[None]:
     conn.execute(FIND_AS_EVER, [SEARCH_PATH])
 
 
-def transform_across(job: Job, query: sql.Composable, target: Target, conn: Connection) -> tuple[int, int]:
-    """Read rows, put them through the transforms a batch at a time, and write what comes out; how many were what."""
-    assert job.transforming is not None
+def write_across(job: Job, batches: Iterable[Batch], target: Target, conn: Connection) -> tuple[int, int]:
+    """Write rows a batch at a time, through the transforms if there are any; how many were read and written."""
     with target.copy_in(conn, "text") as copy:
-        read = job.transforming.stream(copy, job.reader.text_batches(query, job.batch_size))
+        read = job.transforming.stream(copy, batches) if job.transforming else _write(copy, batches, job.check)
     return read, max(copy.cursor.rowcount, 0)
+
+
+def _write(copy: psycopg.Copy, batches: Iterable[Batch], check: Callable[[], None]) -> int:
+    read = 0
+    for batch in batches:
+        check()
+        for row in batch.rows:
+            copy.write_row(row)
+        read += len(batch.rows)
+    return read

@@ -4,13 +4,14 @@ The mart itself is the checkpoint: a run that was paused or killed finds again, 
 """
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from functools import partial
 
 from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.engine.comparison import Comparison
-from vitrina.engine.job import Job, Mode, Step, StepResult, ask
+from vitrina.engine.job import Found, Job, Mode, Step, StepResult, ask, finding
 from vitrina.engine.load import Load
 from vitrina.engine.reading import why_whole
 from vitrina.engine.work import Work
@@ -24,34 +25,50 @@ class FullMode(Mode):
         self.job = job
 
     def steps(self) -> Generator[Step, None, None]:
-        """Prepare the mart, then load it, or compare and converge; from a stage if need be."""
-        yield self._prepare
-        reason = why_whole(self.work)
+        """Prepare the mart, then load it, or compare and converge."""
+        yield from self.run()
+
+    def run(self) -> Generator[Step, None, bool]:
+        """The same; whether the mart was empty, and so was loaded."""
+        session = yield from finding(self._prepare)
+        yield from session.steps()
+        return session.mart_is_empty
+
+    def _prepare(self, conn: Connection) -> Found["FullSession"]:
+        work = Work.prepare(self.job, conn)
+        result = StepResult(Event.MART_READY, fields={"target": self.job.plan.target, "ddl": work.ddl})
+        return result, FullSession(work, work.is_empty(conn))
+
+
+@dataclass(frozen=True)
+class FullSession:
+    """A full run whose mart is ready."""
+
+    work: Work
+    mart_is_empty: bool
+
+    def steps(self) -> Generator[Step, None, None]:
+        """Load, or compare and converge; from a stage if need be."""
+        work, reason = self.work, why_whole(self.work)
         if self.mart_is_empty:
-            yield from Load(self.work).steps(reason)
+            yield from Load(work).steps(reason)
         else:
             if reason:
-                yield partial(self.work.fill, why=reason)
-            yield from [self._replace_all] if self.job.options.rebuild else Comparison(self.work).steps()
+                work = yield from finding(partial(work.fill, why=reason))
+            yield from [partial(_replace_all, work)] if work.job.options.rebuild else Comparison(work).steps()
         yield self._clean_up
-
-    def _prepare(self, conn: Connection) -> StepResult:
-        self.work = Work.prepare(self.job, conn)
-        self.mart_is_empty = self.work.is_empty(conn)
-        return StepResult(Event.MART_READY, fields={"target": self.job.plan.target, "ddl": self.work.ddl})
-
-    def _replace_all(self, conn: Connection) -> StepResult:
-        """A rebuild: every row deleted and written again in one transaction; readers of the mart see old or new."""
-        rows, statements = self.work.staged_rows or 0, self.work.statements
-        before = self.work.count(conn)
-        [gone] = ask(conn, self.work.mart, statements.count_gone(self.work.stage.identifier))
-        self.work.guard_deletes(gone["rows"], before, rows)
-        self.work.apply(conn, statements.delete_all())
-        written = Load(self.work).load_slice(0, rows, conn).counts.written
-        return StepResult(
-            Event.REBUILT, Counts(written=written, deleted=before), FullPosition("rebuild"), is_batch=True
-        )
 
     def _clean_up(self, conn: Connection) -> StepResult:
         self.work.clean_up(conn)
         return StepResult(Event.FINISHED)
+
+
+def _replace_all(work: Work, conn: Connection) -> StepResult:
+    """A rebuild: every row deleted and written again in one transaction; readers of the mart see old or new."""
+    rows, statements = work.staged_rows or 0, work.statements
+    before = work.count(conn)
+    [gone] = ask(conn, work.mart, statements.count_gone(work.stage.identifier))
+    work.guard_deletes(gone["rows"], before, rows)
+    work.apply(conn, statements.delete_all())
+    written = Load(work).load_slice(0, rows, conn).counts.written
+    return StepResult(Event.REBUILT, Counts(written=written, deleted=before), FullPosition("rebuild"), is_batch=True)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import psycopg
@@ -21,33 +20,64 @@ from vitrina.domain.run import Counts
 from vitrina.engine.converge import Window, reader_scope
 from vitrina.engine.filling import copy_across
 from vitrina.engine.full import FullMode
-from vitrina.engine.job import Job, Mode, Step, StepResult, execute
+from vitrina.engine.job import Found, Job, Mode, Step, StepResult, each, execute, finding
 from vitrina.engine.work import Work
-from vitrina.meta.db import Connection, fetch_all
-from vitrina.meta.repos.clock import ClockRepo
-from vitrina.sources.continuity import take_place, why_behind
-from vitrina.sources.horizon import SQL as HORIZON
-from vitrina.sources.horizon import Horizon, take_horizon
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.clock import Clock, ClockRepo
+from vitrina.sources.source import Horizon
 from vitrina.transforms.running import Transforming
 
 EVERYTHING = 2**63 - 1  # as a LIMIT
 
 
 class IncrementalMode(Mode):
-    """The steps of an incremental run. Position: the cursor reached, and the bound of the window."""
+    """The steps of an incremental run."""
 
     def __init__(self, job: Job) -> None:
         assert job.plan.cursor is not None
         self.job = job
         self.cursor = job.plan.cursor
-        self.position = job.position if isinstance(job.position, IncrementalPosition) else IncrementalPosition()
+
+    def steps(self) -> Generator[Step, None, None]:
+        """Prepare the mart; then the steps of the session."""
+        self._check_cursor()
+        session = yield from finding(self._prepare)
+        yield from session.steps()
+
+    def _check_cursor(self) -> None:
+        names = {c.name for c in self.job.columns}
+        for name in self.cursor:
+            if name not in names:
+                raise ConfigError(f"cursor column {name} is not in the query", f"it gives {', '.join(sorted(names))}")
+
+    def _prepare(self, conn: Connection) -> Found["IncrementalSession"]:
+        work, position = Work.prepare(self.job, conn), self.job.position
+        if not work.stays_inside:
+            work.stage.create(conn)
+        fields: dict[str, Any] = {"target": self.job.plan.target, "ddl": work.ddl}
+        if not isinstance(position, IncrementalPosition):
+            position = IncrementalPosition()
+        if position.value is not None and (work.ddl or work.is_empty(conn)):
+            position = IncrementalPosition()
+            fields["checkpoint"] = "dropped: the mart is new, empty or has new columns, so all rows are read again"
+        session = IncrementalSession(work, self.cursor, ClockRepo(conn).look(), position)
+        known = position if position != IncrementalPosition() else None
+        return StepResult(Event.MART_READY, position=known, fields=fields), session
+
+
+class IncrementalSession:
+    """A run whose mart is ready. Position: the cursor reached, and the bound of the window."""
+
+    window: Window | None = None  # what is left of it
+
+    def __init__(self, work: Work, cursor: tuple[str, str], clock: Clock, position: IncrementalPosition) -> None:
+        self.work, self.job, self.cursor, self.clock = work, work.job, cursor, clock
+        self.position = position
         self.deleted = 0  # by this run
         self.read: int | None = None  # by the last batch
 
-    def steps(self) -> Generator[Step, None, None]:
-        """Prepare the mart, fix the window, then batch after batch until it is empty; or compare."""
-        self._check_cursor()
-        yield self._prepare
+    def steps(self) -> Iterator[Step]:
+        """Fix the window, then batch after batch until it is empty; or compare."""
         place = self._place()  # between two steps, which would hold the horizon back
         yield from self._open_window(self._why_compare(place), place)
         while self.window is not None and not self.position.comparing:
@@ -57,24 +87,6 @@ class IncrementalMode(Mode):
         if self.position.comparing:
             yield from self._compare()
         yield self._clean_up
-
-    def _check_cursor(self) -> None:
-        names = {c.name for c in self.job.columns}
-        for name in self.cursor:
-            if name not in names:
-                raise ConfigError(f"cursor column {name} is not in the query", f"it gives {', '.join(sorted(names))}")
-
-    def _prepare(self, conn: Connection) -> StepResult:
-        self.work = Work.prepare(self.job, conn)
-        if not self.work.stays_inside:
-            self.work.stage.create(conn)
-        self.clock = ClockRepo(conn).look()
-        fields: dict[str, Any] = {"target": self.job.plan.target, "ddl": self.work.ddl}
-        if self.position.value is not None and (self.work.ddl or self.work.is_empty(conn)):
-            self.position = IncrementalPosition()
-            fields["checkpoint"] = "dropped: the mart is new, empty or has new columns, so all rows are read again"
-        known = self.position if self.position != IncrementalPosition() else None
-        return StepResult(Event.MART_READY, position=known, fields=fields)
 
     # ── the window ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -107,14 +119,14 @@ class IncrementalMode(Mode):
         return bound, True, horizon
 
     def _horizon(self) -> Horizon:
-        return take_horizon(self.job.reader.conn, self.job.limits.horizon_margin)
+        return self.job.reader.horizon(self.job.limits.horizon_margin)
 
     def _time_bound(self, kind: str, at: datetime | None) -> str | None:
         if at is None:
             return None
         if kind.endswith("with time zone"):
             return at.isoformat()
-        bound: str = fetch_all(self.job.reader.conn, HORIZON["naive_bound"], {"at": at})[0]["bound"]
+        bound = self.job.reader.naive(at)
         return bound[:10] if kind == "date" else bound
 
     def _counted_bound(self) -> tuple[str | None, Horizon]:
@@ -144,19 +156,18 @@ class IncrementalMode(Mode):
         name = sql.Identifier(self.cursor[0])
         text = sql.SQL("SELECT q.{0}::text AS bound FROM {1} AS q WHERE q.{0} IS NOT NULL ORDER BY q.{0} DESC LIMIT 1")
         rows = self.job.reader.fetch(text.format(name, self.work.query.source))
-        seen_at = fetch_all(self.job.reader.conn, HORIZON["clock"])[0]["now"]
-        return Candidate(rows[0]["bound"] if rows else None, seen_at)
+        return Candidate(rows[0]["bound"] if rows else None, self.job.reader.now())
 
     # ── going back ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _place(self) -> Place:
-        return take_place(self.job.reader.conn, self.clock)
+        return self.job.reader.place(self.clock)
 
     def _why_compare(self, place: Place) -> str:
         """Why rows may have come before the checkpoint; empty when they cannot have."""
         if self.position.comparing or self.position.value is None:
             return self.position.comparing or ""
-        return why_behind(place, self.position.place or Place(), is_local=self.job.reader.is_local)
+        return self.job.reader.why_behind(self.position.place or Place(), place)
 
     def _why_ahead(self) -> str:
         """The same of a run that found nothing: the checkpoint may be ahead of all that the query gives."""
@@ -174,8 +185,7 @@ class IncrementalMode(Mode):
             return
         self.job.tell(Event.COMPARING, why=self.position.comparing)
         last = self.job.reader.fetch(*self._last_final()) if self.window else []
-        for step in FullMode(self.job).steps():
-            yield partial(self._keep_position, step)
+        yield from each(FullMode(self.job).run(), self._keep_position)
         self.position = replace(self.position, comparing=None, **last[0] if last else {})
 
     def _last_final(self) -> tuple[sql.Composed, list[str | None]]:
@@ -189,13 +199,13 @@ class IncrementalMode(Mode):
 
     def _batch(self, conn: Connection) -> StepResult:
         assert self.window is not None
-        self.limit = self._limit
-        row = self._inside(conn, self.window) if self.work.stays_inside else self._through(conn, self.window)
+        limit, is_inside = self._limit, self.work.stays_inside
+        row = self._inside(conn, self.window, limit) if is_inside else self._through(conn, self.window, limit)
         self.read = row["read"]
         if row["read"]:
             value, tie = row["last_position"]
             self.position = replace(self.position, value=value, id=tie)
-        if row["read"] < self.limit:
+        if row["read"] < limit:
             self.window = None
         else:
             self.window = Window(tuple(row["last_position"]), self.window.bound, self.window.inclusive)
@@ -208,18 +218,18 @@ class IncrementalMode(Mode):
         """Rows of a batch; with `publish: atomic` the whole window is one."""
         return EVERYTHING if self.job.plan.publish == "atomic" else self.job.rows_at_once
 
-    def _inside(self, conn: Connection, window: Window) -> dict[str, Any]:
+    def _inside(self, conn: Connection, window: Window, limit: int) -> dict[str, Any]:
         """One statement: read as the reader, compare, write."""
-        text = self.work.query.after_cursor(self.cursor, window, self.limit).as_string(conn)
+        text = self.work.query.after_cursor(self.cursor, window, limit).as_string(conn)
         scope = reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2")
         return self._upsert(conn, scope, [window.args, text])
 
-    def _through(self, conn: Connection, window: Window) -> dict[str, Any]:
+    def _through(self, conn: Connection, window: Window, limit: int) -> dict[str, Any]:
         """From another server: into the stage as bytes, then converge from it."""
         self.work.stage.truncate(conn)
         if self.job.transforming:
-            return self._transformed(conn, window, self.job.transforming)
-        query = self.work.query.with_args(window.args).after_cursor(self.cursor, window, self.limit)
+            return self._transformed(conn, window, limit, self.job.transforming)
+        query = self.work.query.with_args(window.args).after_cursor(self.cursor, window, limit)
         copy_across(self.job.reader, query, self.work.stage, conn)
         return self._upsert(conn, self.work.stage.identifier, [])
 
@@ -231,9 +241,9 @@ class IncrementalMode(Mode):
             self.work.refuse_duplicates(execute(conn, self.work.statements.duplicates(scope), params).fetchall())
             raise
 
-    def _transformed(self, conn: Connection, window: Window, transforming: Transforming) -> dict[str, Any]:
+    def _transformed(self, conn: Connection, window: Window, limit: int, transforming: Transforming) -> dict[str, Any]:
         """Through the transforms. The cursor comes from the rows that were read, never from transformed ones."""
-        query = self.work.query.after_cursor(self.cursor, window, self.limit)
+        query = self.work.query.after_cursor(self.cursor, window, limit)
         rows = self.job.reader.fetch(_with_position(query, self.cursor), window.args)
         positions = [(row.pop("vitrina_value"), row.pop("vitrina_id")) for row in rows]
         keys = [[row[name] for name in self.work.mart.key] for row in rows]

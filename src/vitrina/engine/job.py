@@ -3,7 +3,8 @@
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol, TypeAlias, cast
+from functools import partial
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 from uuid import UUID
 
 import psycopg
@@ -19,7 +20,7 @@ from vitrina.engine.mart import Mart, Wanted
 from vitrina.engine.writer import Writer
 from vitrina.meta.db import Connection
 from vitrina.settings import Settings
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.source import Source
 from vitrina.sql.describe import Column
 from vitrina.transforms import Row
 from vitrina.transforms.chain import Transformer
@@ -46,6 +47,34 @@ class StepResult:
 
 Step: TypeAlias = Callable[[Connection], StepResult]
 """Runs inside one transaction, which the ledger fences and commits."""
+
+
+T = TypeVar("T")
+Found: TypeAlias = tuple[StepResult, T]
+
+
+def finding(find: Callable[[Connection], Found[T]]) -> Generator[Step, None, T]:
+    """One step that finds out what those after it go on with: `work = yield from finding(prepare)`."""
+    found: list[T] = []
+
+    def step(conn: Connection) -> StepResult:
+        result, value = find(conn)
+        found.append(value)
+        return result
+
+    yield step
+    return found[0]
+
+
+def each(steps: Generator[Step, None, T], held: Callable[[Step, Connection], StepResult]) -> Generator[Step, None, T]:
+    """The same steps, each within another; what they come to is theirs."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        yield partial(held, step)
 
 
 class Awaiting(Exception):
@@ -107,17 +136,24 @@ class Beyond(Protocol):
 
 
 @dataclass
+class Pace:
+    """How many rows make a batch: `reload-config` may change it between two."""
+
+    batch_size: int
+
+
+@dataclass(frozen=True)
 class Job:
     """One claimed run: the plan, its source, and where the last run left off."""
 
     pipeline_id: UUID
     plan: Plan
     writer: Writer
-    reader: PostgresReader
+    reader: Source
     select: str  # what is read: the plan's SELECT, or that SELECT with documents built from its rows
     columns: tuple[Column, ...]  # of that
     transformer: Transformer | None
-    batch_size: int  # may change between two batches: reload-config
+    pace: Pace
     options: RunOptions
     limits: Limits
     position: Position | None
@@ -129,6 +165,11 @@ class Job:
     has_room: Callable[[], bool] = lambda: False  # whether the runner has a slot to spare
     was_asked_for: bool = False  # by somebody, rather than due by itself
     beyond: Beyond | None = None  # for a look at the mart itself, where statements do not reach it
+
+    @property
+    def batch_size(self) -> int:
+        """As it is by now."""
+        return self.pace.batch_size
 
     @property
     def output(self) -> tuple[Column, ...]:
@@ -173,7 +214,7 @@ class Job:
     @property
     def stays_inside(self) -> bool:
         """Whether data never has to leave Postgres: a local source and no transforms."""
-        return self.reader.is_local and self.transformer is None
+        return self.reader.abilities.is_local and self.transformer is None
 
 
 def execute(

@@ -1,7 +1,8 @@
 """Loading an empty mart: plain ordered inserts, by key range from the query, at once, or by number from the stage."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -14,67 +15,96 @@ from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.domain.wording import Data
 from vitrina.engine.comparison import Comparison
-from vitrina.engine.converge import reader_scope
+from vitrina.engine.converge import QueryText, reader_scope
 from vitrina.engine.filling import copy_across
-from vitrina.engine.job import Step, StepResult, execute
+from vitrina.engine.job import Found, Job, Step, StepResult, execute, finding
 from vitrina.engine.reading import How, Reading, whole_load
 from vitrina.engine.stage import KeySegment
 from vitrina.engine.work import NO_NULLS, ONCE, Work
 from vitrina.meta.db import Connection
 
 
+@dataclass(frozen=True)
+class Ranges:
+    """Where the batches of a load end, as text; an open end is NULL."""
+
+    query: QueryText
+    ends: list[list[str | None]]
+    _texts: dict[tuple[bool, bool], sql.SQL] = field(default_factory=dict)  # all but two batches have the same
+
+    @classmethod
+    def between(cls, query: QueryText, bounds: list[list[str | None]]) -> "Ranges":
+        """With open ends."""
+        open_end: list[str | None] = [None] * len(query.key)
+        return cls(query, [open_end, *bounds, open_end])
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def batch(self, number: int) -> tuple[sql.SQL, list[str | None]]:
+        """The query of a batch, and both its ends."""
+        which = (number > 0, number < len(self) - 1)
+        if which not in self._texts:
+            query = self.query.by_range(lower=which[0], upper=which[1])
+            self._texts[which] = sql.SQL(query.as_string(None))
+        return self._texts[which], self.ends[number] + self.ends[number + 1]
+
+
+@dataclass(frozen=True)
 class Load:
     """The steps of a load."""
 
-    def __init__(self, work: Work) -> None:
-        self.work = work
-        self.job = work.job
-        self.queries: dict[tuple[bool, bool], sql.SQL] = {}
+    work: Work
 
-    def steps(self, why_whole: str = "") -> Iterator[Step]:
+    @property
+    def job(self) -> Job:
+        """Of the run."""
+        return self.work.job
+
+    def steps(self, why_whole: str = "") -> Generator[Step, None, None]:
         """By key range. Where everything has to be read at once, it goes straight into the mart, or into a stage first.
 
         An empty mart has nothing to lose: what is interrupted starts again, as filling a stage would.
         """
-        self.reading = whole_load(self.work, why_whole)
-        if not why_whole:
-            yield self._find_bounds
-        if self.reading.how is How.BY_RANGE:
-            yield from self._ranges(self.job.batch_size)
-        elif self.reading.how is How.AT_ONCE:
-            yield partial(self._load_all, is_dear=not why_whole)
+        if why_whole:
+            yield from self._whole(whole_load(self.work, why_whole), is_dear=False)
+            return
+        ranges, reading = yield from finding(self._find_bounds)
+        if reading.how is How.BY_RANGE:
+            yield from self._ranges(ranges, self.job.batch_size)
         else:
-            yield partial(self.work.fill, why=self.reading.why)
-            yield from self._slices(self.work.staged_rows or 0)
+            yield from self._whole(reading, is_dear=True)
+
+    def _whole(self, reading: Reading, *, is_dear: bool) -> Generator[Step, None, None]:
+        if reading.how is How.AT_ONCE:
+            yield partial(self._load_all, reading.why, is_dear=is_dear)
+        else:
+            staged = yield from finding(partial(self.work.fill, why=reading.why))
+            yield from Load(staged)._slices(staged.staged_rows or 0)
 
     def _slices(self, rows: int) -> Iterator[Step]:
         atomic = self.job.plan.publish == "atomic"
         for start, end in [(0, rows)] * bool(rows) if atomic else self.job.slices(0, rows):
             yield partial(self.load_slice, start, end)
 
-    def _ranges(self, size: int) -> Iterator[Step]:
+    def _ranges(self, ranges: Ranges, size: int) -> Iterator[Step]:
         """The bounds are of one size; when another is asked for meanwhile, the rest is found by comparing."""
-        for number in range(self.batches):
+        for number in range(len(ranges)):
             if self.job.batch_size != size:
                 yield from Comparison(self.work).steps()
                 return
-            yield partial(self._load_range, number)
+            yield partial(self._load_range, ranges, number)
 
-    def _find_bounds(self, conn: Connection) -> StepResult:
+    def _find_bounds(self, conn: Connection) -> Found[tuple[Ranges, Reading]]:
         columns = {c.name: c for c in self.job.columns}
         found = KeySegment(self.job.pipeline_id, tuple(columns[name] for name in self.work.mart.key))
         found.create(conn)
         copy_across(self.job.reader, self.work.query.bounds(self.job.rows_at_once), found, conn)
         self.work.refuse_null_keys(conn, found.identifier)
-        self._set_ends(self._in_order(found, conn))
-        self.reading = self._read_how()
-        fields: Data = {"batches": self.batches, "read": self.reading.how}
-        return StepResult(Event.LOAD_FOUND, position=FullPosition("load"), fields=fields)
-
-    @property
-    def batches(self) -> int:
-        """How many there will be."""
-        return len(self.ends) - 1
+        ranges = Ranges.between(self.work.query, self._in_order(found, conn))
+        reading = self._read_how(ranges)
+        fields: Data = {"batches": len(ranges), "read": reading.how}
+        return StepResult(Event.LOAD_FOUND, position=FullPosition("load"), fields=fields), (ranges, reading)
 
     def _in_order(self, found: KeySegment, conn: Connection) -> list[list[str | None]]:
         """Bounds as text."""
@@ -85,45 +115,32 @@ class Load:
     def foretell(self) -> Reading:
         """How it will be read, by the same bounds; nothing is written."""
         bounds = self.job.reader.fetch(self.work.query.bounds_as_text(self.job.rows_at_once))
-        self._set_ends([row["bound"] for row in bounds])
-        return self._read_how()
+        return self._read_how(Ranges.between(self.work.query, [row["bound"] for row in bounds]))
 
-    def _set_ends(self, bounds: list[list[str | None]]) -> None:
-        open_end: list[str | None] = [None] * len(self.work.mart.key)
-        self.ends = [open_end, *bounds, open_end]
-
-    def _read_how(self) -> Reading:
+    def _read_how(self, ranges: Ranges) -> Reading:
         """Judged by a batch in the middle."""
-        query, args = self._range((self.batches - 1) // 2)
-        why = self.work.is_dear(query, args, self.batches) if self.batches > 1 else ""
+        query, args = ranges.batch((len(ranges) - 1) // 2)
+        why = self.work.is_dear(query, args, len(ranges)) if len(ranges) > 1 else ""
         return whole_load(self.work, why, is_dear=True) if why else Reading(How.BY_RANGE)
 
-    def _range(self, number: int) -> tuple[sql.SQL, list[str | None]]:
-        """The query of a batch, and both its ends, as text; an open end is NULL. All but two have the same query."""
-        which = (number > 0, number < self.batches - 1)
-        if which not in self.queries:
-            query = self.work.query.by_range(lower=which[0], upper=which[1])
-            self.queries[which] = sql.SQL(query.as_string(None))
-        return self.queries[which], self.ends[number] + self.ends[number + 1]
-
-    def _load_range(self, number: int, conn: Connection) -> StepResult:
-        query, ends = self._range(number)
+    def _load_range(self, ranges: Ranges, number: int, conn: Connection) -> StepResult:
+        query, ends = ranges.batch(number)
         scope = reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2")
         with self._explained():
             rows = self._insert(conn, scope, self.work.key_columns("t"), [ends, query.as_string(None)])
-        return self._loaded(Counts(read=rows, written=rows), number + 1, self.batches)
+        return self._loaded(Counts(read=rows, written=rows), number + 1, len(ranges))
 
-    def _load_all(self, conn: Connection, *, is_dear: bool) -> StepResult:
+    def _load_all(self, why: str, conn: Connection, *, is_dear: bool) -> StepResult:
         """Everything that the query gives: inside Postgres if ranges would be dear there, else through here."""
         with self._explained():
             read, written = self._insert_all(conn) if is_dear else self.work.pour(self.work.mart, conn)
         self.work.refuse_null_keys(conn, self.work.mart.identifier)
-        counts, fields = Counts(read=read, written=written), {"why": self.reading.why}
+        counts, fields = Counts(read=read, written=written), {"why": why}
         return StepResult(Event.LOADED, counts, FullPosition("load"), fields, is_batch=True)
 
     def _insert_all(self, conn: Connection) -> tuple[int, int]:
         """In one statement, with the memory of a comparison."""
-        conn.execute("SELECT set_config('work_mem', %s, true)", [self.job.reader.settings["work_mem"]])
+        conn.execute("SELECT set_config('work_mem', %s, true)", [self.job.settings.find_work_mem])
         scope = reader_scope(self.job.columns, sql.SQL("'{}'::text[]"), "$1")
         rows = self._insert(conn, scope, self.work.key_columns("t"), [self.work.query.whole().as_string(conn)])
         return rows, rows

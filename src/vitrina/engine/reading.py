@@ -29,7 +29,7 @@ class Reading:
 
 def why_apart(work: Work) -> str:
     """Why the query cannot be compared with the mart where it is; empty when it can."""
-    if not work.job.reader.is_local:
+    if not work.job.reader.abilities.is_local:
         return f"source {work.job.plan.source} is another server"
     if work.job.transformer:
         return "rows go through Python"

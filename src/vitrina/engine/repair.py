@@ -1,13 +1,13 @@
 """Repair and rebuild: one run that works as mode `full` does, whatever the pipeline's mode."""
 
 from collections.abc import Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from vitrina.domain.events import Event
-from vitrina.domain.positions import LivePosition
+from vitrina.domain.positions import LivePosition, Position
 from vitrina.engine.full import FullMode
-from vitrina.engine.job import Job, Mode, Step, StepResult
+from vitrina.engine.job import Found, Job, Mode, Step, StepResult, each, finding
 from vitrina.engine.live.watch import Watch
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.dependencies import DependencyRepo
@@ -15,6 +15,7 @@ from vitrina.sql.dependencies import Needs
 from vitrina.sql.differences import differences, in_words
 
 
+@dataclass(frozen=True)
 class RepairMode(Mode):
     """The steps of a full run, each of which leaves the checkpoint where it was.
 
@@ -22,45 +23,44 @@ class RepairMode(Mode):
     done. Moving the position instead could pass a row whose transaction commits late.
     """
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self.position = job.position
+    job: Job
 
     def steps(self) -> Generator[Step, None, None]:
         """As mode full."""
-        for step in FullMode(self.job).steps():
-            yield partial(self._keep_position, step)
-
-    def _keep_position(self, step: Step, conn: Connection) -> StepResult:
-        return replace(step(conn), position=self.position)
+        yield from each(FullMode(self.job).run(), partial(_staying_at, self.job.position))
 
 
-class LiveRepair(RepairMode):
+@dataclass(frozen=True)
+class LiveRepair(Mode):
     """The same of a live mart, whose rows are then of the catalogue that the repair has seen. If that is not the one
     that was kept with the position, the next run compares: it may be as it was again before anybody looks."""
 
-    watch: Watch | None = None
+    job: Job
 
     def steps(self) -> Generator[Step, None, None]:
         """Look, repair, look again."""
-        yield self._look
-        yield from super().steps()
-        yield self._look_again
+        watch, position = yield from finding(self._look)
+        yield from each(FullMode(self.job).run(), partial(_staying_at, position))
+        if watch and isinstance(position, LivePosition):
+            yield partial(_look_again, watch, position)
 
-    def _look(self, conn: Connection) -> StepResult:
+    def _look(self, conn: Connection) -> Found[tuple[Watch | None, Position | None]]:
+        watch, position = None, self.job.position
         kept = DependencyRepo(conn).find(self.job.pipeline_id)
-        if kept and self.position:
-            self.watch = Watch(self.job.reader, Needs.parse(kept.needs))
-            if self.watch.digest != kept.digest:
-                self._distrust(in_words(differences(kept.facts, self.watch.facts, self.watch.needs)))
-        return StepResult(Event.DEPENDENCE_SEEN, position=self.position, quiet=True)
+        if kept and isinstance(position, LivePosition):
+            watch = Watch(self.job.reader, Needs.parse(kept.needs))
+            if watch.digest != kept.digest:
+                why = in_words(differences(kept.facts, watch.facts, watch.needs))
+                position = replace(position, comparing=why)
+        return StepResult(Event.DEPENDENCE_SEEN, position=position, quiet=True), (watch, position)
 
-    def _look_again(self, conn: Connection) -> StepResult:
-        del conn
-        if self.watch and not self.watch.holds():
-            self._distrust(self.watch.why_broken())
-        return StepResult(Event.DEPENDENCE_SEEN_AGAIN, position=self.position, quiet=True)
 
-    def _distrust(self, why: str) -> None:
-        assert isinstance(self.position, LivePosition)
-        self.position = replace(self.position, comparing=why)
+def _staying_at(position: Position | None, step: Step, conn: Connection) -> StepResult:
+    return replace(step(conn), position=position)
+
+
+def _look_again(watch: Watch, position: LivePosition, conn: Connection) -> StepResult:
+    del conn
+    if not watch.holds():
+        position = replace(position, comparing=watch.why_broken())
+    return StepResult(Event.DEPENDENCE_SEEN_AGAIN, position=position, quiet=True)

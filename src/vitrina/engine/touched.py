@@ -47,7 +47,7 @@ class Touched:
     def _duplicate(self, args: list[str | None], count: int) -> ConfigError:
         """A key came twice: which one, if it did so before any transforms."""
         twice = self.work.statements.duplicates(sql.SQL("({})").format(self._query(count)))
-        if self.job.transformer is None:
+        if self.job.transformer is None and self.job.reader.abilities.speaks_sql:
             self.work.refuse_duplicates(self.job.reader.fetch(twice, args))
         return ConfigError("a key is given twice", "make the key unique in the query, and in what transforms give")
 
@@ -68,8 +68,19 @@ class Touched:
         """In place as the reader; or staged, from another server or through the transforms."""
         if self.work.stays_inside:
             return reader_scope(self.job.columns, sql.SQL("$1::text[]"), "$2"), [self._query(count).as_string(conn)]
+        stage = self.work.stage.identifier
+        if not self.job.reader.abilities.speaks_sql:
+            self._stage_all(conn)
+            return sql.SQL("({})").format(self.work.statements.joined(stage, self._keys())), []
         self._stage(conn, args, count)
-        return self.work.stage.identifier, []
+        return stage, []
+
+    def _stage_all(self, conn: Connection) -> None:
+        """A source that cannot be asked for keys gives everything, once."""
+        if not self._staged:
+            self.work.stage.create(conn)
+            self.work.pour(self.work.stage, conn)
+        self._staged = True
 
     def _stage(self, conn: Connection, args: list[str | None], count: int) -> None:
         stage = self.work.stage

@@ -1,7 +1,7 @@
 """What the steps of a run share: the mart, its statements, the query, and the stage if there is one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from psycopg import sql
@@ -11,8 +11,8 @@ from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.engine.converge import MartSql, QueryText
-from vitrina.engine.filling import Target, copy_across, transform_across
-from vitrina.engine.job import Job, StepResult, ask, execute, write
+from vitrina.engine.filling import Target, copy_across, write_across
+from vitrina.engine.job import Found, Job, StepResult, ask, execute, write
 from vitrina.engine.mart import Mart
 from vitrina.engine.stage import KeySegment, Stage
 from vitrina.meta.db import Connection
@@ -50,7 +50,7 @@ class Work:
         """Create or check the mart. A cursor that an existing mart does not have is read and not written."""
         mart, ddl = job.writer.prepare(conn, job.wanted)
         if job.transformer:
-            job.transformer = job.transformer.with_key(mart.key, job.columns)
+            job = replace(job, transformer=job.transformer.with_key(mart.key, job.columns))
         return cls(job, mart, ddl)
 
     @property
@@ -102,23 +102,26 @@ class Work:
         self.mostly_same = row["written"] * 2 < row["read"]
         return row
 
-    def fill(self, conn: Connection, why: str) -> StepResult:
-        """Stage everything the query gives, once."""
+    def fill(self, conn: Connection, why: str) -> Found["Work"]:
+        """Stage everything the query gives, once; the same work, whose rows come from the stage."""
         self.stage.create(conn)
         read, _ = self.pour(self.stage, conn)
-        self.staged_rows = self.stage.settle(conn)
+        rows = self.stage.settle(conn)
         self.refuse_null_keys(conn, self.stage.identifier)
-        return StepResult(
-            Event.STAGED, Counts(read=read), FullPosition("stage"), {"rows": self.staged_rows, "why": why}
-        )
+        result = StepResult(Event.STAGED, Counts(read=read), FullPosition("stage"), {"rows": rows, "why": why})
+        return result, replace(self, staged_rows=rows)
 
     def pour(self, target: Target, conn: Connection) -> tuple[int, int]:
-        """Everything the query gives, in key order and through the transforms; how many rows were read and written."""
-        query = self.query.by_range(lower=False, upper=False) if self.job.transformer else self.query.whole()
+        """Everything the query gives, through the transforms, and in key order if its source can be told to; how many
+        rows were read and written."""
+        job, reader = self.job, self.job.reader
+        if not reader.abilities.speaks_sql:
+            return write_across(job, reader.rows(job.select, job.batch_size), target, conn)
+        query = self.query.by_range(lower=False, upper=False) if job.transformer else self.query.whole()
         ordered = query + sql.SQL(" ORDER BY ") + self.key_columns("q")
-        if self.job.transformer:
-            return transform_across(self.job, ordered, target, conn)
-        rows = copy_across(self.job.reader, ordered, target, conn)
+        if job.transformer:
+            return write_across(job, reader.text_batches(ordered, job.batch_size), target, conn)
+        rows = copy_across(reader, ordered, target, conn)
         return rows, rows
 
     def new_keys(self) -> KeySegment:
@@ -163,7 +166,10 @@ class Work:
             raise ConfigError(f"the query gives a row with NULL in its key: {self._named(row)}", NO_NULLS)
 
     def refuse_nulls(self, names: Sequence[str], what: str) -> None:
-        """A ConfigError that shows a row of the query with NULL in one of these columns, so that it can be found."""
+        """A ConfigError that shows a row of the query with NULL in one of these columns, so that it can be found; of a
+        source that can be asked for it."""
+        if not self.job.reader.abilities.speaks_sql:
+            return
         others = [c.name for c in self.job.columns if c.name not in names]
         shown = [*dict.fromkeys(names), *others[:SHOWN_COLUMNS]]
         values = sql.SQL(", ").join(

@@ -7,7 +7,7 @@ are shown.
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg import sql
@@ -44,6 +44,7 @@ class IndexReconciliation:
     params: ReconcileParams
     job: Job
     outlet: Outlet
+    work: Work = field(init=False)
 
     def report(self) -> dict[str, Any]:
         """The same report as a table's; the ends of the control field are compared as text."""
@@ -51,8 +52,7 @@ class IndexReconciliation:
         self._prepare()
         why = why_apart(self.work)
         if why:
-            with self.inquiry.scratch() as conn:
-                self.work.fill(conn, why)
+            self._fill(why)
         self._mirror()
         summary = self._read(self.statements.summary(self._scope(), CONTROL, as_text=True))[0]
         if summary["joined"] > summary["mart_rows"]:
@@ -97,6 +97,10 @@ class IndexReconciliation:
         keyed = _mart(self.mirrored, shadow_columns(tuple(self.writer.key_columns)), self.writer.shape.key)
         self.work = Work(self.job, keyed, [])
 
+    def _fill(self, why: str) -> None:
+        with self.inquiry.scratch() as conn:
+            _, self.work = self.work.fill(conn, why)
+
     def _mirror(self) -> None:
         with self.inquiry.scratch() as conn:
             mirror(conn, self.mirrored, self.outlet.scan(self.index), self.control, self.job.check)
@@ -130,8 +134,7 @@ class IndexReconciliation:
             self.inquiry.check()
             time.sleep(0.05)
         if self.work.staged:
-            with self.inquiry.scratch() as conn:
-                self.work.fill(conn, "looking again")
+            self._fill("looking again")
         self._mirror()
         with self.inquiry.scratch() as conn:
             keys.create(conn)

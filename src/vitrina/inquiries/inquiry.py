@@ -10,7 +10,7 @@ from vitrina.engine.job import Job
 from vitrina.meta.db import Connection, transaction
 from vitrina.planning import make_job, resolve_key
 from vitrina.settings import Settings
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.source import Source
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Inquiry:
     id: UUID
     pipeline: Pipeline
     plan: Plan
-    reader: PostgresReader
+    reader: Source
     conn: Connection
     reading: dict[str, str]
     writing: dict[str, str]

@@ -3,23 +3,29 @@
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from datetime import time as clock
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.domain.pipeline import Plan
 from vitrina.domain.request import PreviewParams
 from vitrina.engine.converge import QueryText
 from vitrina.inquiries.inquiry import Inquiry
 from vitrina.planning import resolve_key
+from vitrina.settings import Settings
+from vitrina.sources.source import Source
 from vitrina.sql.describe import Column
 from vitrina.transforms import Row
 from vitrina.transforms.chain import resolve_transformer
+from vitrina.transforms.rows import load_rows
 from vitrina.transforms.running import Transforming
 
 TIMEOUT_SECONDS = 5.0
@@ -27,46 +33,62 @@ SHOWN_LENGTH = 2_000  # characters of a value
 
 
 def preview(inquiry: Inquiry, params: dict[str, Any]) -> dict[str, Any]:
-    """The first rows after each step; `columns` and `rows` are those of the last."""
-    limit = PreviewParams.parse(params).limit
-    started = time.monotonic()
-    columns: Sequence[Column] = inquiry.reader.describe(inquiry.plan.select)
-    rows = _first_rows(inquiry, columns, limit + 1)
-    more, rows = len(rows) > limit, rows[:limit]
-    steps = [_step("SQL", "query", columns, rows)]
+    """What a run would read first, and what each transform makes of it."""
     key = resolve_key(inquiry.conn, inquiry.plan) if inquiry.plan.transforms else ()
-    for name in inquiry.plan.transforms:
-        transformer = resolve_transformer([name], columns, key)
-        rows = Transforming(transformer, inquiry.settings, inquiry.check).apply(rows)
-        columns = transformer.columns
-        steps.append(_step("PYTHON", name, columns, rows))
-    return {
-        "columns": steps[-1]["columns"],
-        "rows": steps[-1]["rows"],
-        "more": more,
-        "steps": steps,
-        "seconds": round(time.monotonic() - started, 3),
-    }
+    shown = Preview(inquiry.reader, inquiry.plan, inquiry.settings, inquiry.check)
+    return shown.of(PreviewParams.parse(params).limit, key)
 
 
-def _first_rows(inquiry: Inquiry, columns: Sequence[Column], limit: int) -> list[Row]:
-    reader = inquiry.reader.within(TIMEOUT_SECONDS)
-    query = QueryText(inquiry.plan.select, tuple(columns), ())
-    try:
+@dataclass(frozen=True)
+class Preview:
+    """Of one plan."""
+
+    reader: Source
+    plan: Plan
+    settings: Settings
+    check: Callable[[], None] = lambda: None
+
+    def of(self, limit: int, key: Sequence[str] = ()) -> dict[str, Any]:
+        """The first rows after each step; `columns` and `rows` are those of the last."""
+        started = time.monotonic()
+        columns: Sequence[Column] = self.reader.describe(self.plan.select)
+        rows = self._first_rows(columns, limit + 1)
+        more, rows = len(rows) > limit, rows[:limit]
+        steps = [_step("SQL", "query", columns, rows)]
+        for name in self.plan.transforms:
+            transformer = resolve_transformer([name], columns, key)
+            rows = Transforming(transformer, self.settings, self.check).apply(rows)
+            columns = transformer.columns
+            steps.append(_step("PYTHON", name, columns, rows))
+        return {
+            "columns": steps[-1]["columns"],
+            "rows": steps[-1]["rows"],
+            "more": more,
+            "steps": steps,
+            "seconds": round(time.monotonic() - started, 3),
+        }
+
+    def _first_rows(self, columns: Sequence[Column], limit: int) -> list[Row]:
+        reader = self.reader.within(TIMEOUT_SECONDS)
+        if not reader.abilities.speaks_sql:
+            batches = reader.rows(self.plan.select, limit)
+            return list(islice((row for batch in batches for row in load_rows(batch)), limit))
+        query = QueryText(self.plan.select, tuple(columns), ())
         try:
-            return reader.fetch(_limited(query.whole(), limit))
-        except ConfigError as error:
-            if inquiry.plan.transforms or not _has_no_python_form(error):
+            try:
+                return reader.fetch(_limited(query.whole(), limit))
+            except ConfigError as error:
+                if self.plan.transforms or not _has_no_python_form(error):
+                    raise
+                return reader.fetch(_limited(_as_text(query), limit))
+        except RetryableError as error:
+            if not isinstance(error.__cause__, psycopg.errors.QueryCanceled):
                 raise
-            return reader.fetch(_limited(_as_text(query), limit))
-    except RetryableError as error:
-        if not isinstance(error.__cause__, psycopg.errors.QueryCanceled):
-            raise
-        inquiry.check()
-        raise ConfigError(
-            f"the query did not give its first rows within {TIMEOUT_SECONDS:.0f} s",
-            "a run has more time; for a preview, filter it or index what it joins and sorts by",
-        ) from error
+            self.check()
+            raise ConfigError(
+                f"the query did not give its first rows within {TIMEOUT_SECONDS:.0f} s",
+                "a run has more time; for a preview, filter it or index what it joins and sorts by",
+            ) from error
 
 
 def _limited(query: sql.Composable, limit: int) -> sql.Composed:

@@ -145,7 +145,8 @@ class Reconciliation:
         if not found:
             return []
         self._settle()
-        few = found <= self.job.batch_size and self.work.mart.pushable
+        by_key = self.work.mart.pushable and self.job.reader.abilities.speaks_sql
+        few = found <= self.job.batch_size and by_key
         args = self._args(keys, found) if few else []
         if self.work.staged:
             self._fill_again(args)
@@ -171,7 +172,7 @@ class Reconciliation:
 
     def _fill(self, why: str) -> None:
         with self.inquiry.scratch() as conn:
-            self.work.fill(conn, why)
+            _, self.work = self.work.fill(conn, why)
             self.work.stage.add_key_index(conn, self.work.mart.key)
 
     def _fill_again(self, args: list[str | None]) -> None:

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, LiteralString, Self, TypeAlias, cast
@@ -46,6 +46,7 @@ PINNED = {
 
 
 READ_ONLY = {"transaction_read_only": "on"}  # what SET TRANSACTION READ ONLY says
+CANCEL_SECONDS = 5.0  # for a server to take the request
 TEMP_FILES = "temp_file_limit"
 BOUNDED = """CASE WHEN pg_catalog.has_parameter_privilege('temp_file_limit', 'SET')
                    AND pg_catalog.pg_size_bytes(pg_catalog.current_setting('temp_file_limit'))
@@ -110,6 +111,13 @@ def connect(conninfo: str, name: str, *, autocommit: bool = True, **options: str
         )
     except psycopg.OperationalError as error:
         raise DatabaseLost(f"cannot connect to Postgres: {error}".strip()) from error
+
+
+def cancel(conn: Connection) -> None:
+    """End what a session does now, from another thread: by the driver, which needs no rights for it."""
+    if not conn.closed:
+        with suppress(psycopg.Error):
+            conn.cancel_safe(timeout=CANCEL_SECONDS)
 
 
 def check_conninfo(conninfo: str) -> str:

@@ -1,15 +1,10 @@
 """Cutting a run short: its statements are cancelled where they run, by the driver, which needs no rights for it."""
 
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event, Lock, Thread
 
-import psycopg
-
-from vitrina.meta.db import Connection
-
 AGAIN_SECONDS = 0.2  # the run may begin another statement before it notices
-CANCEL_SECONDS = 5.0  # for a server to take the request
 
 
 @dataclass
@@ -17,15 +12,15 @@ class Cut:
     """The sessions of one attempt. Once it has begun, whatever they do is cancelled until it is ended."""
 
     was_made: bool = False
-    _sessions: list[Connection] = field(default_factory=list)
+    _sessions: list[Callable[[], None]] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
     _ended: Event = field(default_factory=Event)
     _thread: Thread | None = None
 
-    def add(self, conn: Connection) -> None:
-        """Another session of the run."""
+    def add(self, cancel: Callable[[], None]) -> None:
+        """Another session of the run, by how what it does is cancelled."""
         with self._lock:
-            self._sessions.append(conn)
+            self._sessions.append(cancel)
 
     def begin(self) -> None:
         """From another thread, which is not kept waiting; once is enough."""
@@ -46,8 +41,7 @@ class Cut:
     def _cancel_until_ended(self) -> None:
         while not self._ended.is_set():
             with self._lock:
-                sessions = [conn for conn in self._sessions if not conn.closed]
-            for conn in sessions:
-                with suppress(psycopg.Error):
-                    conn.cancel_safe(timeout=CANCEL_SECONDS)
+                sessions = list(self._sessions)
+            for cancel in sessions:
+                cancel()
             self._ended.wait(AGAIN_SECONDS)

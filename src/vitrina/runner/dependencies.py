@@ -55,7 +55,7 @@ class DependencyDesk:
         marts = repo.kept(source)
         needs = {mart["id"]: Needs.parse(mart["needs"]) for mart in marts if mart["needs"]}
         with self.connections.resolve_reader(source) as reader:
-            facts = look(reader.conn, together(needs.values()), reader.settings)
+            facts = look(reader.catalogue.conn, together(needs.values()), reader.catalogue.settings)
         for mart in marts:
             its = needs.get(mart["id"])
             if its is None:

@@ -14,7 +14,7 @@ from vitrina.domain.errors import DatabaseLost, RetryableError
 from vitrina.domain.events import Event, fields_of
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.pipeline import Pipeline, Plan
-from vitrina.domain.positions import parse_position
+from vitrina.domain.positions import Position, parse_position
 from vitrina.engine.job import Awaiting, Job, Mode
 from vitrina.engine.meaning import Meaning
 from vitrina.failpoints import reach
@@ -28,7 +28,7 @@ from vitrina.runner.limits import name_limit
 from vitrina.runner.runlog import RunLog
 from vitrina.sinks.registry import resolve_mode
 from vitrina.sources.connections import Connections
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.source import Source
 from vitrina.transforms.running import begin_worker
 
 
@@ -116,25 +116,35 @@ class PipelineExecutor:
         size = StateRepo(self.leases.conn).config(claim.pipeline_id, version).get("batch_size", job.batch_size)
         if size != job.batch_size:
             log.say("info", Event.RELOADED, config_version=version, batch_size=size)
-            job.batch_size = size
+            job.pace.batch_size = size
 
     def _job(
-        self, claim: Claim, pipeline: Pipeline, plan: Plan, reader: PostgresReader, control: RunControl, log: RunLog
+        self, claim: Claim, pipeline: Pipeline, plan: Plan, reader: Source, control: RunControl, log: RunLog
     ) -> Job:
         settings = self.connections.settings
         for finding in vet_plan(reader, plan, settings):
             log.say("warning", Event.FINDING, **fields_of(finding))
         key = resolve_key(self.leases.conn, plan) if plan.transforms else plan.key
-        job = make_job(claim.pipeline_id, pipeline, plan, reader, key, settings, control.check)
-        job.options, job.written_before = claim.options, written_to(plan.target, claim.columns)
-        job.others_wait, job.has_room, job.was_asked_for = self._others_wait, self.has_room, claim.asked
-        job.tell = partial(log.say, "warning")
-        if claim.config_hash in (None, plan.fingerprint):
-            job.position = parse_position(plan.mode, claim.checkpoint)
-        elif claim.checkpoint:
-            log.say("warning", Event.CHECKPOINT_DROPPED)
-        return job
+        return replace(
+            make_job(claim.pipeline_id, pipeline, plan, reader, key, settings, control.check),
+            options=claim.options,
+            position=_position(claim, plan, log),
+            written_before=written_to(plan.target, claim.columns),
+            tell=partial(log.say, "warning"),
+            others_wait=self._others_wait,
+            has_room=self.has_room,
+            was_asked_for=claim.asked,
+        )
 
     def _others_wait(self) -> bool:
         """Those whose source or sink does not answer wait for that, and not for this slot."""
         return self.leases.others_wait(self.connections.neighbours.avoided(self.connections.settings.slots))
+
+
+def _position(claim: Claim, plan: Plan, log: RunLog) -> Position | None:
+    """Where the last run left off, if the configuration is what it was then."""
+    if claim.config_hash in (None, plan.fingerprint):
+        return parse_position(plan.mode, claim.checkpoint)
+    if claim.checkpoint:
+        log.say("warning", Event.CHECKPOINT_DROPPED)
+    return None

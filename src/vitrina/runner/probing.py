@@ -40,4 +40,4 @@ class Prober:
                 elastic.version()
         else:
             with self.connections.resolve_reader(name) as reader:
-                reader.conn.execute("SELECT 1")
+                reader.version()

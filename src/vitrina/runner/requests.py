@@ -1,12 +1,12 @@
 """The request desk: answers requests that are no runs, on threads of its own, so that neither waits for the other."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Event, Thread
 from typing import Any
 
-import psycopg
 import structlog
 
 from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, VitrinaError
@@ -17,7 +17,7 @@ from vitrina.engine.stage import KeySegment, Stage
 from vitrina.inquiries.inquiry import Inquiry
 from vitrina.inquiries.preview import preview
 from vitrina.inquiries.reconcile import reconcile
-from vitrina.meta.db import Connection
+from vitrina.meta.db import cancel
 from vitrina.meta.repos.requests import RequestClaim, RequestRepo
 from vitrina.planning import check_plan, vet_plan
 from vitrina.runner.control import Interrupted, RunControl
@@ -118,7 +118,7 @@ class RequestDesk:
                 fence=lambda conn: RequestRepo(conn).hold(claim),
             )
             try:
-                with _cancelled_by(control, conn, reader.conn):
+                with _cancelled_by(control, partial(cancel, conn), reader.cancel):
                     vet_plan(reader, plan, self.settings)
                     return ANSWERS[claim.kind](inquiry, claim.params)
             finally:
@@ -160,7 +160,7 @@ def _pipeline(claim: RequestClaim) -> Pipeline:
 
 
 @contextmanager
-def _cancelled_by(control: RunControl, *conns: Connection) -> Iterator[None]:
+def _cancelled_by(control: RunControl, *sessions: Callable[[], None]) -> Iterator[None]:
     """End the statements of these sessions as soon as the request should not go on: one may run for an hour."""
     done = Event()
 
@@ -169,9 +169,8 @@ def _cancelled_by(control: RunControl, *conns: Connection) -> Iterator[None]:
             try:
                 control.check()
             except (Interrupted, LeaseLost):
-                for conn in conns:
-                    with suppress(psycopg.Error):
-                        conn.cancel_safe(timeout=5)
+                for end_statement in sessions:
+                    end_statement()
 
     thread = Thread(target=watch, name="request watch", daemon=True)
     thread.start()

@@ -55,7 +55,7 @@ class WaitingDesk:
         repo = WaitRepo(conn)
         with self.connections.resolve_reader(source) as reader:
             for wait in waits:
-                holder = holder_of(reader.conn, wait["barrier"])
+                holder = holder_of(reader.catalogue.conn, wait["barrier"])
                 if holder is not None:
                     repo.still(wait["pipeline_id"], holder)
                 elif repo.over(wait["pipeline_id"]):

@@ -20,10 +20,10 @@ from vitrina.sources.connections import Connections
 from vitrina.sql.describe import Column
 
 
-def resolve_writer(plan: Plan, output: Sequence[Column]) -> Writer:
-    """For the target, over what the query or the last transform gives."""
+def resolve_writer(plan: Plan, output: Sequence[Column], *, builds: bool) -> Writer:
+    """For the target, over what the query or the last transform gives; documents are built by the source, if it can."""
     if is_outside(plan.target):
-        return IndexWriter(Shape.of(plan, output), built=not plan.transforms)
+        return IndexWriter(Shape.of(plan, output), built=builds)
     return TableWriter()
 
 

@@ -2,20 +2,26 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError, DatabaseLost
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.meta.db import SEARCH_PATH, TEMP_FILES, Connection, connect, stall_limit
+from vitrina.meta.db import SEARCH_PATH, TEMP_FILES, Connection, cancel, connect, stall_limit
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.postgres.reader import PostgresReader
+from vitrina.sources.registry import kind_of
+from vitrina.sources.source import Address, Source, lack
+
+Cancel: TypeAlias = Callable[[], None]
 
 
-def tell_nobody(_: Connection) -> None:
+def tell_nobody(_: Cancel) -> None:
     """No lambda: connections are handed to other processes."""
 
 
@@ -30,7 +36,7 @@ class Connections:
     settings: Settings
     captures: Mapping[str, str] = field(default_factory=dict)
     neighbours: Neighbours = field(default_factory=Neighbours, compare=False)  # how they answer this process
-    opened: Callable[[Connection], None] = tell_nobody  # told of each session
+    opened: Callable[[Cancel], None] = tell_nobody  # told of each session how what it does is cancelled
 
     def open_warehouse(self, name: str) -> Connection:
         """A session of the runner's role."""
@@ -41,7 +47,7 @@ class Connections:
         return self._told(connect(self.listen, "listen"))
 
     @contextmanager
-    def open_both(self, name: str, source: str) -> Iterator[tuple[Connection, PostgresReader]]:
+    def open_both(self, name: str, source: str) -> Iterator[tuple[Connection, Source]]:
         """A session of the runner's role and a reader, signed in to side by side: a server takes as long for each."""
         aside = ThreadPoolExecutor(1, "connecting")
         opening = aside.submit(self.open_warehouse, name)
@@ -54,27 +60,41 @@ class Connections:
                 opening.result().close()
 
     @contextmanager
-    def resolve_reader(self, source: str) -> Iterator[PostgresReader]:
-        """A reader of the warehouse itself, or of another named Postgres."""
-        local = source == WAREHOUSE
-        conninfo = self.reader if local else self._source(source)
+    def resolve_reader(self, source: str) -> Iterator[Source]:
+        """A source, open: the warehouse itself, or another by its name and the kind of its address."""
         with self.neighbours.asking(source):
-            opened = self._told(connect(conninfo, "reader"))
-        with opened as conn:
+            opened = self._open(source)
+        with closing(opened):
             try:
-                yield PostgresReader(conn, self.reading, local)
+                yield opened
             except DatabaseLost as error:
-                if conn.broken:  # this one, and not the warehouse
+                if opened.is_lost:  # this one, and not the warehouse
                     self.neighbours.lose(source, error.message)
                 raise
+
+    @contextmanager
+    def read_warehouse(self) -> Iterator[PostgresReader]:
+        """The warehouse as the reader, for who has to do with the marts there."""
+        with self.resolve_reader(WAREHOUSE) as reader:
+            assert isinstance(reader, PostgresReader)
+            yield reader
 
     def resolve_capture(self, source: str) -> str:
         """How whoever captures a source's changes signs in: past any pooler."""
         default = self.listen if source == WAREHOUSE else self._source(source)
+        if not kind_of(default).abilities.is_capturable:
+            raise lack(source, "is_capturable")
         return self.captures.get(source, default)
 
+    def _open(self, source: str) -> Source:
+        local = source == WAREHOUSE
+        url = self.reader if local else self._source(source)
+        opened = kind_of(url).open(Address(source, url, local, self.reading, self.settings))
+        self.opened(opened.cancel)
+        return opened
+
     def _told(self, conn: Connection) -> Connection:
-        self.opened(conn)
+        self.opened(partial(cancel, conn))
         return conn
 
     def _source(self, name: str) -> str:

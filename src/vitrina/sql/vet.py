@@ -27,46 +27,15 @@ foreign table does on its server, and partitions, which belong to their parent w
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
-from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Code, Finding
 from vitrina.meta.db import Connection, transaction
 from vitrina.sql.calls import resolve_uses
-from vitrina.sql.guard import check_select
 from vitrina.sql.inputs import honest_calls
 from vitrina.sql.rules import judge
 from vitrina.sql.tree import rewritten_tree
 
 CLOCK_LITERAL = re.compile(r"'\s*(now|today|tomorrow|yesterday)\s*'", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Vetted:
-    """A SELECT that may run, without what surrounds it, and what is worth saying about it."""
-
-    select: str
-    warnings: tuple[Finding, ...]
-
-
-def vet_select(
-    conn: Connection,
-    session: Mapping[str, str],
-    text: str,
-    *,
-    schemas: Collection[str],
-    functions: Collection[str] = (),
-) -> Vetted:
-    """Check a query by grammar and by what it calls; a ConfigError lists all that is wrong.
-
-    `conn` is the reader's, `session` the settings that the query will run with: search_path decides what names mean.
-    """
-    select = check_select(text, schemas)
-    findings = called(conn, session, select, schemas=schemas, functions=functions)
-    wrong = [str(finding) for finding in findings if finding.level == "error"]
-    if wrong:
-        raise ConfigError("the query is refused: " + "; ".join(wrong))
-    return Vetted(select, tuple(findings))
 
 
 def called(
@@ -77,7 +46,10 @@ def called(
     schemas: Collection[str],
     functions: Collection[str] = (),
 ) -> list[Finding]:
-    """The second layer alone: what the query calls and reads, judged. The query is neither planned nor executed."""
+    """The second layer: what the query calls and reads, judged. It is neither planned nor executed.
+
+    `conn` is the reader's, `session` the settings that the query will run with: search_path decides what names mean.
+    """
     with transaction(conn, session, read_only=True, keep=False):
         tree = rewritten_tree(conn, select)
         resolved = resolve_uses(conn, tree)

@@ -25,7 +25,7 @@ from vitrina.meta.repos.overview import OverviewRepo
 from vitrina.meta.repos.pipelines import StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import StateRepo
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.source import Source
 from vitrina.sql.owned import code_of_reading
 
 LOOK_SECONDS = 3
@@ -83,7 +83,7 @@ class Details:
         target = stored.target or ""
         if is_outside(target):
             raise Invalid(f"{target} is no table: its documents are not shown here", "search it where it is")
-        with self.plane.connections.resolve_reader(WAREHOUSE) as reader:
+        with self.plane.connections.read_warehouse() as reader:
             for code in code_of_reading(reader.conn, *split_table(target)):
                 said = f"looking at {target} would run {code.function} of {code.owner} with the reader's rights"
                 raise Invalid(said, "look at it with rights of your own")
@@ -105,7 +105,7 @@ class Details:
             return {"vitrina": __version__, "python": platform.python_version(), **OverviewRepo(conn).versions()}
 
     def databases(self) -> list[dict[str, Any]]:
-        """Every Postgres that is read from, and how quickly it answers."""
+        """Every source, and how quickly it answers."""
         return [self._database(name) for name in (WAREHOUSE, *self.plane.connections.sources)]
 
     def sinks(self) -> list[dict[str, Any]]:
@@ -123,14 +123,14 @@ class Details:
         started = time.monotonic()
         try:
             with self.plane.connections.resolve_reader(name) as reader:
-                row = fetch_one(reader.conn, "SELECT current_setting('server_version') AS version")
+                version = reader.version()
         except VitrinaError as error:
             return {"name": name, "error": str(error)}
         milliseconds = (time.monotonic() - started) * 1000
-        return {"name": name, "version": row["version"] if row else "", "milliseconds": round(milliseconds, 1)}
+        return {"name": name, "version": version, "milliseconds": round(milliseconds, 1)}
 
 
-def _first_rows(reader: PostgresReader, table: str, limit: int) -> dict[str, Any]:
+def _first_rows(reader: Source, table: str, limit: int) -> dict[str, Any]:
     columns = reader.describe(table)
     values = [sql.SQL("{} AS {}").format(shown(column_of("q", c.name), SHOWN_LENGTH), c.identifier) for c in columns]
     text = sql.SQL("SELECT {} FROM ({}) AS q LIMIT {}")

@@ -24,8 +24,7 @@ from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.planning import check_plan
 from vitrina.sources.connections import Connections
-from vitrina.sources.horizon import take_horizon
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.source import Source
 from vitrina.sql.guard import check_select
 from vitrina.sql.lineage import Catalog, tables_of, trace
 from vitrina.transforms.chain import resolve_transformer
@@ -99,7 +98,7 @@ class Looking:
             return None
         try:
             with self.plane.connections.resolve_reader(stored.config["source"]) as reader:
-                horizon = take_horizon(reader.conn, self.plane.settings.horizon_margin)
+                horizon = reader.horizon(self.plane.settings.horizon_margin)
         except VitrinaError as error:
             return {"error": str(error)}
         return {"at": horizon.at, "now": horizon.now, "held_by": horizon.holder}
@@ -146,9 +145,9 @@ class Readers:
 
     connections: Connections
     stack: ExitStack
-    opened: dict[str, PostgresReader] = field(default_factory=dict)
+    opened: dict[str, Source] = field(default_factory=dict)
 
-    def of(self, source: str) -> PostgresReader:
+    def of(self, source: str) -> Source:
         """The reader of a source."""
         if source not in self.opened:
             self.opened[source] = self.stack.enter_context(self.connections.resolve_reader(source))
@@ -171,9 +170,9 @@ def _tables(select: str, schemas: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(tables_of(check_select(select, schemas)))
 
 
-def _catalog(reader: PostgresReader, tables: list[str]) -> Catalog:
+def _catalog(reader: Source, tables: list[str]) -> Catalog:
     """The columns of the tables that a query reads."""
     columns = defaultdict[tuple[str, str], list[str]](list)
-    for row in fetch_all(reader.conn, LINEAGE["columns"], {"tables": tables}):
+    for row in fetch_all(reader.catalogue.conn, LINEAGE["columns"], {"tables": tables}):
         columns[row["schema"], row["table"]].append(row["column"])
     return lambda schema, table: columns[schema, table]

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from psycopg.rows import DictRow
 
@@ -11,9 +11,8 @@ from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Invalid, NotFound
 from vitrina.control.services.pipelines import PipelineService
 from vitrina.domain.pipeline import Pipeline, Plan
-from vitrina.domain.request import RequestKind
-from vitrina.inquiries.inquiry import Inquiry
-from vitrina.inquiries.preview import preview
+from vitrina.domain.request import PreviewParams, RequestKind
+from vitrina.inquiries.preview import Preview
 from vitrina.meta.repos.editing import EditingRepo
 from vitrina.meta.repos.requests import RequestRepo
 from vitrina.planning import check_plan, vet_plan
@@ -63,14 +62,14 @@ class RequestService:
         pipeline = Pipeline.parse(PipelineService(self.plane, self.actor).get(which).config)
         plan = check_plan(pipeline, self.plane.settings, reads_only=True)
         if not plan.transforms:
-            return self._look(pipeline, plan, limit)
+            return self._look(plan, limit)
         return self._answered(self.ask(RequestKind.PREVIEW, which, {"limit": limit}))
 
     def preview_config(self, pipeline: Pipeline, limit: int) -> dict[str, Any] | DictRow:
         """The same for a configuration that is not stored."""
         plan = check_plan(pipeline, self.plane.settings, reads_only=True)
         if not plan.transforms:
-            return self._look(pipeline, plan, limit)
+            return self._look(plan, limit)
         params = {"limit": limit, "pipeline": pipeline.model_dump(mode="json")}
         with self.plane.transaction(self.actor) as conn:
             request_id = RequestRepo(conn).ask(RequestKind.PREVIEW, None, params, self.actor)
@@ -82,24 +81,12 @@ class RequestService:
         with self.plane.session() as conn:
             return RequestRepo(conn).latest(stored.id, RequestKind.RECONCILE)
 
-    def _look(self, pipeline: Pipeline, plan: Plan, limit: int) -> dict[str, Any]:
+    def _look(self, plan: Plan, limit: int) -> dict[str, Any]:
         """As the reader, read-only, with a timeout."""
-        connections, settings = self.plane.connections, self.plane.settings
-        with connections.resolve_reader(plan.source) as reader:
+        settings = self.plane.settings
+        with self.plane.connections.resolve_reader(plan.source) as reader:
             vet_plan(reader, plan, settings)
-            inquiry = Inquiry(
-                id=uuid4(),
-                pipeline=pipeline,
-                plan=plan,
-                reader=reader,
-                conn=reader.conn,
-                reading=connections.comparing,
-                writing=connections.writing,
-                settings=settings,
-                running=False,
-                check=lambda: None,
-            )
-            return preview(inquiry, {"limit": limit})
+            return Preview(reader, plan, settings).of(PreviewParams.parse({"limit": limit}).limit)
 
     def _answered(self, request_id: UUID) -> dict[str, Any] | DictRow:
         """What a runner says within a few seconds, or the request as it stands."""

@@ -12,7 +12,7 @@ from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings, plugged_findings
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.findings import Code, Finding, Level, refusal
-from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
+from vitrina.domain.pipeline import Pipeline, Plan, resolve
 from vitrina.domain.policy import is_allowed_target, is_index, is_outside, require_allowed_target, split_table
 from vitrina.domain.wording import NESTED, Json
 from vitrina.engine.converge import MartSql, QueryText, Window
@@ -21,18 +21,16 @@ from vitrina.engine.mart import Mart, Wanted
 from vitrina.engine.reading import How, Reading
 from vitrina.engine.sealing import has_writer
 from vitrina.engine.work import Work
+from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture
-from vitrina.planning import make_job, resolve_key
+from vitrina.planning import check_query, make_job, resolve_key
 from vitrina.sinks.table.mart import foresee_mart, inspect
 from vitrina.sources.connections import Connections
-from vitrina.sources.horizon import take_horizon
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.source import Source
 from vitrina.sql.describe import Column
-from vitrina.sql.guard import check_select
 from vitrina.sql.live import understand
 from vitrina.sql.owned import foreign_code, foreign_owner
 from vitrina.sql.unique import is_unique_by_grouping
-from vitrina.sql.vet import called
 from vitrina.transforms.chain import resolve_transformer
 
 LOOK_SECONDS = 3  # for what has to read rows
@@ -64,21 +62,21 @@ class Validation:
             plan = resolve(pipeline)
             self._check_target(plan)
             with self._found("source_query"):
-                plan = plan.model_copy(update={"select": self._checked(plan.select)})
+                plan = plan.model_copy(update={"select": check_query(plan, self.connections.settings)})
                 with self.connections.resolve_reader(plan.source) as reader:
                     if self._may_run(plan.select, reader):
                         self._look_at(pipeline, plan, reader.within(LOOK_SECONDS))
         return self.findings
 
-    def _may_run(self, select: str, reader: PostgresReader) -> bool:
+    def _may_run(self, select: str, reader: Source) -> bool:
         """The guard's word on what the query calls; before that, nothing of it is executed."""
         settings = self.connections.settings
         schemas, functions = settings.allowed_source_schemas, settings.allowed_functions
-        found = called(reader.conn, reader.settings, select, schemas=schemas, functions=functions)
+        found = reader.judge(select, schemas=schemas, functions=functions)
         self.findings += [replace(finding, where="source_query") for finding in found]
         return not any(finding.level == "error" for finding in found)
 
-    def _look_at(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader) -> None:
+    def _look_at(self, pipeline: Pipeline, plan: Plan, reader: Source) -> None:
         columns = reader.describe(plan.select)
         self._say("info", "source_query", Code.GIVES, columns=[f"{c.name} {c.type}" for c in columns])
         output = self._check_transforms(plan, columns)
@@ -93,6 +91,8 @@ class Validation:
         key = [name for name in plan.key if name in {c.name for c in columns}]
         if not self.reads:
             self._say("info", "source_query", Code.ROWS_NOT_READ)
+        elif not reader.abilities.speaks_sql:
+            self._say("info", "source_query", Code.READ_WHOLE, rows=reader.estimate(plan.select).rows)
         elif key:
             query = QueryText(plan.select, tuple(columns), tuple(key))
             self._check_unique(reader, query)
@@ -102,22 +102,27 @@ class Validation:
                 self._foretell(pipeline, plan, reader, mart)
             if plan.cursor:
                 self._check_cursor(pipeline, plan, reader, query)
-        if plan.mode == "live":
+        is_served = self._is_served(plan, reader)
+        if plan.mode == "live" and is_served:
             self._check_live(plan, reader)
-        elif plan.impact:
+        elif plan.mode != "live" and plan.impact:
             self._say("warning", "impact", Code.IMPACT_NOT_USED)
 
-    def _check_live(self, plan: Plan, reader: PostgresReader) -> None:
+    def _is_served(self, plan: Plan, reader: Source) -> bool:
+        """Whether its source can do what its mode needs."""
         with self._found("mode"):
-            with self.connections.resolve_reader(WAREHOUSE) as warehouse:
+            reader.require(plan.mode)
+            return True
+        return False
+
+    def _check_live(self, plan: Plan, reader: Source) -> None:
+        with self._found("mode"):
+            with self.connections.read_warehouse() as warehouse:
                 key = resolve_key(warehouse.conn, plan)
-            view = understand(reader.conn, reader.settings, plan.select, key)
+            view = understand(*reader.catalogue, plan.select, key)
             with self._found("impact"):
                 view = with_own_impact(reader, plan, key, view, self.connections.settings)
             self.findings += live_findings(reader, plan.source, view, self.captured(plan.source))
-
-    def _checked(self, select: str) -> str:
-        return check_select(select, self.connections.settings.allowed_source_schemas)
 
     def _check_target(self, plan: Plan) -> None:
         with self._found("target_table"):
@@ -132,10 +137,10 @@ class Validation:
         """The mart as the next run will have it, if it can be had."""
         if not is_allowed_target(plan.target, self.connections.settings.whitelist):
             return None
-        with self._found("target_table"), self.connections.resolve_reader(WAREHOUSE) as reader:
+        with self._found("target_table"), self.connections.read_warehouse() as reader:
             trusted, before = self.connections.settings.trusted_owners, self.written(pipeline.id, plan.target)
             wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or (), before, trusted)
-            self._check_owner(reader, wanted)
+            self._check_owner(reader.conn, wanted)
             exists = bool(inspect(reader.conn, *split_table(plan.target)))
             mart, ddl = foresee_mart(reader.conn, wanted)
             for statement in ddl:
@@ -144,13 +149,13 @@ class Validation:
             return mart
         return None
 
-    def _check_owner(self, reader: PostgresReader, wanted: Wanted) -> None:
+    def _check_owner(self, conn: Connection, wanted: Wanted) -> None:
         """Whoever owns a mart can add a trigger to it at any time, which would run with the runner's rights."""
         target, table = wanted.target, split_table(wanted.target)
-        if owner := foreign_owner(reader.conn, *table, wanted.trusted):
+        if owner := foreign_owner(conn, *table, wanted.trusted):
             self._say("warning", "target_table", Code.FOREIGN_OWNER, table=target, owner=owner)
-        code = foreign_code(reader.conn, *table)
-        if code and not has_writer(reader.conn):
+        code = foreign_code(conn, *table)
+        if code and not has_writer(conn):
             named = {"function": code[0].function, "owner": code[0].owner}
             self._say("warning", "target_table", Code.FOREIGN_CODE, **named)
 
@@ -160,7 +165,7 @@ class Validation:
             findings = index_findings if is_index(plan.target) else plugged_findings
             self.findings += findings(plan, output, self.connections.settings, self.served(pipeline.id))
 
-    def _check_unique(self, reader: PostgresReader, query: QueryText) -> None:
+    def _check_unique(self, reader: Source, query: QueryText) -> None:
         if is_unique_by_grouping(query.select, query.key):
             return
         rows = []
@@ -170,7 +175,7 @@ class Validation:
             keys = [{name: str(row[name]) for name in query.key} for row in rows]
             self._say("error", "key", Code.KEY_NOT_UNIQUE, keys=keys)
 
-    def _foretell(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader, mart: Mart) -> None:
+    def _foretell(self, pipeline: Pipeline, plan: Plan, reader: Source, mart: Mart) -> None:
         """How the next run reads the query, by asking what it will ask."""
         job = make_job(pipeline.id, pipeline, plan, reader, mart.key, self.connections.settings, lambda: None)
         with self._in_time("source_query", Code.READING_NOT_SEEN):
@@ -182,17 +187,17 @@ class Validation:
         if mart.seal:
             return False
         schema, table = mart.schema, mart.table
-        with self.connections.resolve_reader(WAREHOUSE) as reader:
+        with self.connections.read_warehouse() as reader:
             return not inspect(reader.conn, schema, table) or reader.fetch(MartSql(mart).is_empty())[0]["empty"]
 
-    def _check_cursor(self, pipeline: Pipeline, plan: Plan, reader: PostgresReader, query: QueryText) -> None:
+    def _check_cursor(self, pipeline: Pipeline, plan: Plan, reader: Source, query: QueryText) -> None:
         assert plan.cursor is not None
         missing = [name for name in plan.cursor if name not in {c.name for c in query.columns}]
         if missing:
             self._say("error", "incremental_key", Code.CURSOR_NOT_GIVEN, columns=missing)
             return
         with self._found("incremental_key"):
-            take_horizon(reader.conn, self.connections.settings.horizon_margin)
+            reader.horizon(self.connections.settings.horizon_margin)
         self._say("info", "mode", Code.INCREMENTAL_SEES)
         with self._in_time("incremental_key", Code.CURSOR_INDEX_NOT_SEEN):
             if not _is_served_by_index(reader, query, plan.cursor, pipeline.batch_size):
@@ -227,7 +232,7 @@ def _duplicates(query: QueryText) -> sql.Composed:
     return sql.SQL("SELECT {0} FROM {1} AS q GROUP BY {0} HAVING count(*) > 1 LIMIT 3").format(keys, query.source)
 
 
-def _is_served_by_index(reader: PostgresReader, query: QueryText, cursor: tuple[str, str], batch_size: int) -> bool:
+def _is_served_by_index(reader: Source, query: QueryText, cursor: tuple[str, str], batch_size: int) -> bool:
     rows = reader.fetch(sql.SQL("SELECT {}::text AS v, {}::text AS t FROM {} AS q LIMIT 1").format(
         sql.Identifier(cursor[0]), sql.Identifier(cursor[1]), query.source))  # fmt: skip
     if not rows:

@@ -39,15 +39,23 @@ class Audit:
     """Of one mart, for the length of a run."""
 
     def __init__(
-        self, work: Work, touched: Touched, shrinking: Shrinking, feed: Feed, settings: Settings, began: float
+        self,
+        work: Work,
+        touched: Touched,
+        shrinking: Shrinking,
+        feed: Feed,
+        settings: Settings,
+        began: float,
+        *,
+        is_alone: bool,  # the run has done nothing else
+        is_steady: bool,  # the query gives the same rows however it is read
+        is_understood: Callable[[], bool],  # whether it still means what it did
     ) -> None:
         self.work, self.touched, self.shrinking, self.feed = work, touched, shrinking, feed
         self.share, self.rest = settings.audit_share, settings.audit_rest_seconds
         self.sampling = Sampling(work)
         self.began, self.spent = began, 0.0
-        self.is_alone = True  # the run has done nothing else
-        self.is_steady = True  # the query gives the same rows however it is read
-        self.is_understood: Callable[[], bool] = lambda: True  # whether it still means what it did
+        self.is_alone, self.is_steady, self.is_understood = is_alone, is_steady, is_understood
         self.suspects: Suspects | None = None
         self.too_many = ""  # why everything has to be compared instead
         state = AuditRepo(feed.conn, work.job.pipeline_id).find(self.rest)
@@ -58,6 +66,10 @@ class Audit:
     def renew(self, touched: Touched) -> None:
         """Everything has been compared meanwhile, or is understood anew: what was suspected is settled."""
         self.touched, self.suspects = touched, None
+
+    def has_company(self) -> None:
+        """The run does something else too: only what the audit itself takes is paid for."""
+        self.is_alone = False
 
     def arrange(self, conn: Connection) -> None:
         """At the end of a run: there is a next time, unless it is switched off."""
@@ -121,7 +133,7 @@ class Audit:
             args, count = self.sampling.differing(range_, conn)
         except ConfigError as error:  # the follower has to do with what it reads itself, and no more
             return self._give_up(conn, str(error))
-        moment = Moment.take(self.work.job.reader.conn) if count else None
+        moment = Moment.take(self.work.job.reader.catalogue.conn) if count else None
         took = time.monotonic() - began
         self.spent += took
         self._resize(rows, took)

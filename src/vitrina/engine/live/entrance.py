@@ -58,7 +58,7 @@ class Entrance:
         if kept and kept.context == self.context:
             self.barrier = kept
         else:
-            self.barrier = Barrier(barrier.draw(self.job.reader.conn), self.context)
+            self.barrier = Barrier(barrier.draw(self.job.reader.catalogue.conn), self.context)
         return self._is_held()
 
     def note(self, conn: Connection) -> None:
@@ -77,7 +77,7 @@ class Entrance:
             raise Awaiting(self.said)
 
     def _is_held(self) -> bool:
-        found = barrier.holder_of(self.job.reader.conn, self.barrier.xid)
+        found = barrier.holder_of(self.job.reader.catalogue.conn, self.barrier.xid)
         self.holder = self.holder if found is None else found
         return found is not None
 

@@ -17,8 +17,9 @@ from vitrina.engine.live.feed import Slice
 from vitrina.engine.rereading import Rereading
 from vitrina.engine.stage import KeySegment
 from vitrina.engine.work import Work
-from vitrina.meta.db import Connection, transaction, translated
+from vitrina.meta.db import Connection, transaction
 from vitrina.meta.repos.captures import Capture
+from vitrina.sources.source import Source
 from vitrina.sql.describe import Column
 from vitrina.sql.live import LiveView, Occurrence, understand
 from vitrina.sql.tree import rewritten_tree
@@ -39,12 +40,11 @@ class Impact:
     def of(cls, work: Work, capture: Capture, conn: Connection) -> "Impact":
         """The query understood; a table whose old rows are not told well enough refreshes everything."""
         reader, plan = work.job.reader, work.job.plan
-        view = understand(reader.conn, reader.settings, plan.select, work.mart.key, plan.impact)
+        view = understand(*reader.catalogue, plan.select, work.mart.key, plan.impact)
         if capture.kind == "wal":
-            known = identity_columns(reader.conn, view.tables)
+            known = identity_columns(reader.catalogue.conn, view.tables)
             view = replace(view, occurrences=tuple(as_captured(o, known.get(o.table, ())) for o in view.occurrences))
-        with translated(), transaction(reader.conn, reader.settings, read_only=True):
-            meaning = sha256(rewritten_tree(reader.conn, plan.select).encode()).hexdigest()[:16]
+        meaning = _meaning(reader, plan.select)
         return cls(work, view, meaning, Rereading.choose(work, view.ties, meaning, conn))
 
     @property
@@ -165,6 +165,12 @@ class Impact:
         wanted = COMMA.join(sql.SQL("m.{}").format(sql.Identifier(name)) for name in part)
         parts = (keys.identifier, columns, columns, mart.identifier, wanted, COMMA.join(arrays))
         write(conn, mart, sql.SQL(text).format(*parts), [args])
+
+
+def _meaning(reader: Source, select: str) -> str:
+    """What a query means, in brief."""
+    with transaction(*reader.catalogue, read_only=True) as conn:
+        return sha256(rewritten_tree(conn, select).encode()).hexdigest()[:16]
 
 
 def as_captured(occurrence: Occurrence, known: Sequence[str]) -> Occurrence:

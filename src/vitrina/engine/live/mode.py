@@ -17,7 +17,7 @@ from vitrina.domain.events import Event
 from vitrina.domain.positions import Gap, LivePosition
 from vitrina.domain.run import NOTHING, Counts
 from vitrina.engine.full import FullMode
-from vitrina.engine.job import Job, Mode, Step, StepResult
+from vitrina.engine.job import Found, Job, Mode, Step, StepResult, each, finding
 from vitrina.engine.live import pacing
 from vitrina.engine.live.audit import Audit
 from vitrina.engine.live.entrance import Entrance
@@ -27,6 +27,7 @@ from vitrina.engine.live.lingering import Lingering
 from vitrina.engine.live.presence import LOOK_SECONDS, Presence
 from vitrina.engine.live.shrinking import Shrinking
 from vitrina.engine.live.watch import IDLE_SECONDS, Dependence, Watch
+from vitrina.engine.stage import KeySegment
 from vitrina.engine.touched import Touched
 from vitrina.engine.work import Work
 from vitrina.failpoints import reach
@@ -44,39 +45,54 @@ Keys: TypeAlias = tuple[list[str | None], int]
 class LiveMode(Mode):
     """The steps of a live run: go live if it is not, then follow until nothing is left."""
 
+    follower: "Follower | None" = None
+
     def __init__(self, job: Job, connections: Connections) -> None:
         self.job = job
         self.connections = connections
-        found = job.position if isinstance(job.position, LivePosition) else LivePosition()
-        self.position = replace(found, not_before=None)
-        self.compared = False
-        self.audit: Audit | None = None
-        self.spent = 0.0
-        self.started = self.began = time.monotonic()
+        self.started = time.monotonic()
 
     @property
     def is_burst(self) -> bool:
         """It only followed."""
-        return not self.compared
+        return self.follower is not None and not self.follower.compared
 
     def steps(self) -> Generator[Step, None, None]:
-        """Go live, then follow."""
+        """Prepare the mart, then follow the log of its source."""
         with Feed.open(self.connections, self.job.plan.source) as feed:
-            self.feed, self.lingering = feed, Lingering(self.job, feed, self.started)
-            self.dependence = Dependence(self.job.pipeline_id, feed.conn, self.job.reader)
-            yield self._prepare
-            self._understand()
-            why = self._why_compare()
-            if why:
-                yield from self._go_live(why)
-            elif self.dependence.is_news:
-                yield self._keep_judgement
-            yield from self._follow()
+            work = yield from finding(self._prepare)
+            self.follower = Follower(work, feed, self.connections, self.started)
+            yield from self.follower.steps()
 
-    def _prepare(self, conn: Connection) -> StepResult:
-        self.work = Work.prepare(self.job, conn)
-        self.shrinking, self.presence = Shrinking(self.work), Presence(self.work)
-        return StepResult(Event.MART_READY, position=self.job.position, fields={"ddl": self.work.ddl}, quiet=True)
+    def _prepare(self, conn: Connection) -> Found[Work]:
+        work = Work.prepare(self.job, conn)
+        return StepResult(Event.MART_READY, position=self.job.position, fields={"ddl": work.ddl}, quiet=True), work
+
+
+class Follower:
+    """One run whose mart is ready, over the log. Position: the last change that the mart has."""
+
+    def __init__(self, work: Work, feed: Feed, connections: Connections, started: float) -> None:
+        self.work, self.job, self.feed, self.connections = work, work.job, feed, connections
+        self.started = self.began = started
+        self.lingering = Lingering(self.job, feed, started)
+        self.dependence = Dependence(self.job.pipeline_id, feed.conn, self.job.reader)
+        self.shrinking, self.presence = Shrinking(work), Presence(work)
+        found = self.job.position if isinstance(self.job.position, LivePosition) else LivePosition()
+        self.position = replace(found, not_before=None)
+        self.compared = False
+        self.audit: Audit | None = None
+        self.spent = 0.0
+
+    def steps(self) -> Iterator[Step]:
+        """Go live, then follow."""
+        self._understand()
+        why = self._why_compare()
+        if why:
+            yield from self._go_live(why)
+        elif self.dependence.is_news:
+            yield self._keep_judgement
+        yield from self._follow()
 
     def _understand(self) -> None:
         self.impact = self.dependence.judge(lambda: Impact.of(self.work, self.feed.capture(), self.feed.conn))
@@ -153,10 +169,9 @@ class LiveMode(Mode):
     def _compare(self) -> Iterator[Step]:
         """One comparison, as mode full; the log is followed from where it stood before."""
         reach("before comparison")
-        self.compared, self.spent, watch, mode = True, 0.0, self.dependence.watch, FullMode(self.job)
-        for step in mode.steps():
-            yield partial(self._keep_position, step)
-        self.position = pacing.compared(self.position, self.spent, self.feed.now(), loaded=mode.mart_is_empty)
+        self.compared, self.spent, watch = True, 0.0, self.dependence.watch
+        loaded = yield from each(FullMode(self.job).run(), self._keep_position)
+        self.position = pacing.compared(self.position, self.spent, self.feed.now(), loaded=loaded)
         self.position = self.presence.note(self.feed.conn, self.position)
         self._understand()  # anew: the mart may have been empty before, and the stage is gone
         self.position = replace(self.position, comparing=None)
@@ -191,7 +206,7 @@ class LiveMode(Mode):
                     break
                 yield from self._refresh(found, why) if why else self._apply(found, keys)
                 slices, applied, busy_at = slices + 1, applied + found.changes, time.monotonic()
-                audit.is_alone = False
+                audit.has_company()
             elif found.last_id > self.position.id:
                 self.position = replace(self.position, id=found.last_id)
             is_end = not found.changes and found.last_id >= tip.last_id
@@ -205,10 +220,17 @@ class LiveMode(Mode):
         yield partial(self._leave, {name: value for name, value in fields.items() if value is not None})
 
     def _audit(self) -> Audit:
-        audit = Audit(self.work, self.touched, self.shrinking, self.feed, self.connections.settings, self.started)
-        audit.is_steady, audit.is_alone = not self.impact.view.warnings, not self.compared
-        audit.is_understood = lambda: self.dependence.watch.has_held(0)
-        return audit
+        return Audit(
+            self.work,
+            self.touched,
+            self.shrinking,
+            self.feed,
+            self.connections.settings,
+            self.started,
+            is_alone=not self.compared,
+            is_steady=not self.impact.view.warnings,
+            is_understood=lambda: self.dependence.watch.has_held(0),
+        )
 
     def _read(self) -> Slice | None:
         return self.feed.read(self.position.id, self.impact.columns, SLICE, self.impact.straight)
@@ -283,11 +305,11 @@ class LiveMode(Mode):
         if count <= self.job.rows_at_once:
             yield partial(self._converge, found, args, count)
             return
-        yield partial(self._find_keys, found)
+        segment, total = yield from finding(partial(self._find_keys, found))
         atomic = self.job.plan.publish == "atomic"
-        for start, end in [(0, self.found)] if atomic else self.job.slices(0, self.found):
+        for start, end in [(0, total)] if atomic else self.job.slices(0, total):
             if not self.position.comparing:
-                yield partial(self._converge_slice, found, start, end)
+                yield partial(self._converge_slice, found, segment, total, start, end)
 
     def _converge(self, found: Slice, args: list[str | None], count: int, conn: Connection) -> StepResult:
         counts = self.touched.converge(args, count, conn) if count else NOTHING
@@ -300,37 +322,39 @@ class LiveMode(Mode):
         fields = {"keys": count, "changes": found.changes}
         return StepResult(Event.APPLIED, counts, self.position, fields, is_batch=True, quiet=True)
 
-    def _find_keys(self, found: Slice, conn: Connection) -> StepResult:
+    def _find_keys(self, found: Slice, conn: Connection) -> Found[tuple[KeySegment, int]]:
         """Many keys, or only parts of keys: kept in the database, never row by row in Python."""
-        self.keys = self.work.new_keys()
-        self.keys.create(conn)
-        self.impact.keep_keys(found, self.keys, conn)
-        self.found = self.keys.settle(conn)
+        keys = self.work.new_keys()
+        keys.create(conn)
+        self.impact.keep_keys(found, keys, conn)
+        total = keys.settle(conn)
         if self.audit:
-            self.audit.explain(conn, keys=self.keys)
-        if not self.found:  # only parts of keys, which nothing carries
-            self._finish(found, conn)
+            self.audit.explain(conn, keys=keys)
+        if not total:  # only parts of keys, which nothing carries
+            self._finish(found, keys, conn)
         self._distrust()
-        fields = {"keys": self.found, "changes": found.changes}
-        return StepResult(Event.TOUCHED_FOUND, position=self.position, fields=fields)
+        fields = {"keys": total, "changes": found.changes}
+        return StepResult(Event.TOUCHED_FOUND, position=self.position, fields=fields), (keys, total)
 
-    def _converge_slice(self, found: Slice, start: int, end: int, conn: Connection) -> StepResult:
-        counts = self.touched.converge_slice(self.keys, start, end, conn)
+    def _converge_slice(
+        self, found: Slice, keys: KeySegment, total: int, start: int, end: int, conn: Connection
+    ) -> StepResult:
+        counts = self.touched.converge_slice(keys, start, end, conn)
         self._guard(counts, conn)
-        if end >= self.found:
-            self._finish(found, conn)
+        if end >= total:
+            self._finish(found, keys, conn)
         self._distrust()
         reach("live slice")
-        position = replace(self.position, done=end, of=self.found)
-        return StepResult(Event.APPLIED, counts, position, {"done": end, "of": self.found}, is_batch=True)
+        position = replace(self.position, done=end, of=total)
+        return StepResult(Event.APPLIED, counts, position, {"done": end, "of": total}, is_batch=True)
 
     def _guard(self, counts: Counts, conn: Connection) -> None:
         self.shrinking.guard(counts.deleted, conn)
         self.position = self.presence.wrote(counts, conn, self.position)
 
-    def _finish(self, found: Slice, conn: Connection) -> None:
+    def _finish(self, found: Slice, keys: KeySegment, conn: Connection) -> None:
         self._note(found, found.last_id)
-        self.keys.drop(conn)
+        keys.drop(conn)
 
     # ── the position ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -13,7 +13,7 @@ from vitrina.domain.positions import LivePosition
 from vitrina.engine.live.impact import Impact
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.dependencies import DependencyRepo, Kept
-from vitrina.sources.postgres import PostgresReader
+from vitrina.sources.source import Source
 from vitrina.sql.dependencies import Facts, Needs, digest, look
 from vitrina.sql.differences import Difference, differences, in_words
 from vitrina.sql.stamps import stamp_query, take_stamp
@@ -27,11 +27,11 @@ CUT_SHORT = "a comparison after the catalogue of the source had changed was cut 
 class Watch:
     """Over these things, from here on."""
 
-    def __init__(self, reader: PostgresReader, needs: Needs) -> None:
+    def __init__(self, reader: Source, needs: Needs) -> None:
         self.reader = reader
         self.needs = needs
         self._query = stamp_query(needs)
-        self._stamp = take_stamp(reader.conn, self._query)
+        self._stamp = take_stamp(reader.catalogue.conn, self._query)
         self._compared = time.monotonic()
         self._broken = False
         self.facts = self._look()
@@ -39,7 +39,7 @@ class Watch:
 
     def holds(self) -> bool:
         """Whether everything is as it was, and was so all the time."""
-        self._broken = self._broken or take_stamp(self.reader.conn, self._query) != self._stamp
+        self._broken = self._broken or take_stamp(self.reader.catalogue.conn, self._query) != self._stamp
         self._compared = time.monotonic()
         return not self._broken
 
@@ -52,7 +52,8 @@ class Watch:
         return in_words(differences(self.facts, self._look(), self.needs)) or AMID
 
     def _look(self) -> Facts:
-        return look(self.reader.conn, self.needs, self.reader.settings)
+        conn, settings = self.reader.catalogue
+        return look(conn, self.needs, settings)
 
 
 class Dependence:
@@ -61,7 +62,7 @@ class Dependence:
     watch: Watch
     changed: list[Difference]
 
-    def __init__(self, pipeline_id: UUID, meta: Connection, reader: PostgresReader) -> None:
+    def __init__(self, pipeline_id: UUID, meta: Connection, reader: Source) -> None:
         self.pipeline_id = pipeline_id
         self.reader = reader
         self.kept = DependencyRepo(meta).find(pipeline_id)

@@ -121,11 +121,10 @@ class Delivery(Mode):
             raise self._intrusion(error) from error
 
     def _mode_steps(self) -> Iterator[Step]:
-        job = self.job
-        job.options = replace(job.options, rebuild=False, repair=self.generations.loads_all or job.options.repair)
-        if not self.generations.is_new:
-            job.beyond = IndexAudit(job, self.writer, self.outlet, self._await_arrival)
-        self.mode = self._make_mode(job)
+        job, options = self.job, self.job.options
+        beyond = None if self.generations.is_new else IndexAudit(job, self.writer, self.outlet, self._await_arrival)
+        options = replace(options, rebuild=False, repair=self.generations.loads_all or options.repair)
+        self.mode = self._make_mode(replace(job, options=options, beyond=beyond))
         yield from self.mode.steps()
 
     def _await_arrival(self) -> None:

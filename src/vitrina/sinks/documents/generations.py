@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import structlog
-from psycopg import sql
 
 from vitrina.domain.drift import Drift
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
@@ -64,7 +63,7 @@ class Generations:
             self.current = chosen
             self.keeper.take_writes(chosen)
         self.writer.generation = self.current
-        self.writer.expect(self.job.reader.plan(sql.SQL(self.job.plan.select))["Plan Width"])
+        self.writer.expect(self.job.reader.estimate(self.job.plan.select).width)
 
     def await_created(self) -> None:
         """Before anything is sent: a new one is there, and what earlier epochs send is refused."""

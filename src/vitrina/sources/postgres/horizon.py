@@ -4,23 +4,13 @@ Three statements, each with a snapshot of its own, in this order: the oldest ope
 transactions, then the data. Taken together in one statement, or in one snapshot, they lose rows.
 """
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries
+from vitrina.sources.source import Horizon
 
 SQL = queries("horizon")
-
-
-@dataclass(frozen=True)
-class Horizon:
-    """Up to where rows are final, and who keeps it from moving on."""
-
-    at: datetime | None  # None: nothing new is final: see take_horizon
-    now: datetime
-    holder: dict[str, Any] | None
 
 
 def take_horizon(conn: Connection, margin: timedelta) -> Horizon:

@@ -1,50 +1,88 @@
 """Reading a Postgres source: always in READ ONLY transactions, as the reader."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Self
 
 import psycopg
 from psycopg import sql
 from psycopg.adapt import AdaptersMap
 from psycopg.rows import dict_row, tuple_row
 
-from vitrina.meta.db import Connection, fetch_all, prepare, transaction, translated
+from vitrina.domain.findings import Finding
+from vitrina.domain.positions import Place
+from vitrina.meta.db import Connection, cancel, connect, fetch_all, prepare, transaction, translated
+from vitrina.meta.repos.clock import Clock
+from vitrina.sources.postgres.continuity import take_place, why_behind
+from vitrina.sources.postgres.horizon import SQL as HORIZON
+from vitrina.sources.postgres.horizon import take_horizon
+from vitrina.sources.source import Abilities, Address, Catalogue, Estimate, Horizon, Kind, Source
 from vitrina.sql.dependencies import SETTINGS
 from vitrina.sql.describe import Column, describe
+from vitrina.sql.guard import check_select
+from vitrina.sql.vet import called
 from vitrina.transforms import Row
 from vitrina.transforms.frames import Batch
 from vitrina.transforms.rows import python_forms, register_loaders
 
+ELSEWHERE = Abilities(speaks_sql=True, has_catalogue=True, has_horizon=True, is_capturable=True)
+HERE = replace(ELSEWHERE, is_local=True)
+
 
 @dataclass(frozen=True)
-class PostgresReader:
-    """One source connection. `is_local`: the source is the warehouse itself."""
+class PostgresReader(Source):
+    """One session at a source: it does all that `Source` names."""
 
     conn: Connection
     settings: Mapping[str, str]
-    is_local: bool
+
+    @property
+    def is_lost(self) -> bool:
+        return self.conn.broken
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return Catalogue(self.conn, self.settings)
+
+    def close(self) -> None:
+        self.conn.close()
+
+    def cancel(self) -> None:
+        cancel(self.conn)
+
+    def version(self) -> str:
+        return str(fetch_all(self.conn, "SELECT current_setting('server_version') AS version")[0]["version"])
+
+    def judge(self, select: str, *, schemas: Collection[str], functions: Collection[str] = ()) -> list[Finding]:
+        plain = check_select(select, schemas)
+        return called(self.conn, self.settings, plain, schemas=schemas, functions=functions)
 
     def describe(self, select: str) -> list[Column]:
-        """The columns of a SELECT."""
         with self._reading():
             return describe(self.conn, select)
+
+    def estimate(self, select: str) -> Estimate:
+        plan = self.plan(sql.SQL(select))
+        return Estimate(plan["Plan Rows"], plan["Plan Width"])
+
+    def rows(self, select: str, size: int) -> Iterator[Batch]:
+        whole = sql.SQL("SELECT q.* FROM (\n{}\n) AS q WHERE $1::text[] IS NOT NULL").format(sql.SQL(select))
+        return self.text_batches(whole, size)
 
     def own_settings(self) -> dict[str, str]:
         """What changes results and is this role's own: a statement of another role that lends the query its session, to
         write what it gives, has to run with the same."""
-        if not self.is_local:
+        if not self.abilities.is_local:
             return {}
         rows = fetch_all(self.conn, "SELECT n, current_setting(n) AS v FROM unnest(%s::text[]) AS n", [list(SETTINGS)])
         return {row["n"]: row["v"] for row in rows}
 
-    def within(self, seconds: float) -> "PostgresReader":
-        """The same reader, with less patience."""
+    def within(self, seconds: float) -> Self:
         return replace(self, settings={**self.settings, "statement_timeout": f"{int(seconds * 1000)}ms"})
 
     def plan(self, query: sql.Composable, args: Sequence[str | None] = ()) -> dict[str, Any]:
-        """The planner's plan of a query."""
         text = (sql.SQL("EXPLAIN (FORMAT JSON) ") + query).as_bytes(self.conn)
         with self._reading():
             row = self._execute(text, args).fetchone()
@@ -53,33 +91,19 @@ class PostgresReader:
         return plan
 
     def cost(self, query: sql.Composable, args: Sequence[str | None] = ()) -> tuple[float, float]:
-        """What the planner thinks a query costs, and how many rows it gives."""
         plan = self.plan(query, args)
         return plan["Total Cost"], plan["Plan Rows"]
 
     @contextmanager
     def copy_out(self, query: sql.Composable, copy_format: str) -> Iterator[psycopg.Copy]:
-        """The result of a query as COPY blocks."""
         command = sql.SQL("COPY ({}\n) TO STDOUT (FORMAT {})").format(query, sql.SQL(copy_format))
         with self._reading():
             self._refuse_several(command)
             with self.conn.cursor().copy(command) as copy:
                 yield copy
 
-    def batches(self, query: sql.Composable, size: int) -> Iterator[tuple[list[str], list[tuple[Any, ...]]]]:
-        """A query's rows for Python, with the names of their values, `size` at a time, through a server-side cursor;
-        $1 is an empty array."""
-        with self._reading(), python_forms():
-            cursor = psycopg.RawServerCursor(self.conn, "vitrina_rows", row_factory=tuple_row)
-            register_loaders(cursor.adapters)
-            with cursor:
-                cursor.execute(query.as_bytes(self.conn), [[]])
-                names = [column.name for column in cursor.description or ()]
-                while rows := cursor.fetchmany(size):
-                    yield names, rows
-
     def text_batches(self, query: sql.Composable, size: int) -> Iterator[Batch]:
-        """The same, every value as Postgres sent it: for another process to read."""
+        """Every value as Postgres sent it: for another process to read."""
         with self._reading():
             cursor = psycopg.RawServerCursor(self.conn, "vitrina_rows", row_factory=tuple_row)
             _leave_as_text(cursor.adapters)
@@ -91,9 +115,28 @@ class PostgresReader:
                     yield Batch(names, rows, types)
 
     def fetch(self, query: sql.Composable, args: Sequence[str | None] = ()) -> list[Row]:
-        """A small result, whole."""
         with self._reading(), python_forms():
             return self._execute(query.as_bytes(self.conn), args).fetchall()
+
+    # ── how far its rows are final ───────────────────────────────────────────────────────────────────────────
+
+    def horizon(self, margin: timedelta) -> Horizon:
+        return take_horizon(self.conn, margin)
+
+    def naive(self, at: datetime) -> str:
+        return str(fetch_all(self.conn, HORIZON["naive_bound"], {"at": at})[0]["bound"])
+
+    def now(self) -> datetime:
+        at: datetime = fetch_all(self.conn, HORIZON["clock"])[0]["now"]
+        return at
+
+    def place(self, clock: Clock) -> Place:
+        return take_place(self.conn, clock)
+
+    def why_behind(self, before: Place, now: Place) -> str:
+        return why_behind(now, before, is_local=self.abilities.is_local)
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _execute(self, query: bytes, args: Sequence[str | None]) -> psycopg.RawCursor[Row]:
         # Parameters, or binary results, mean the extended protocol, which takes one statement only.
@@ -116,3 +159,12 @@ def _leave_as_text(adapters: AdaptersMap) -> None:
     for known in psycopg.adapters.types:
         for oid in (known.oid, known.array_oid):
             adapters.register_loader(oid, psycopg.types.string.TextLoader)
+
+
+def open_reader(address: Address) -> PostgresReader:
+    """A session of its own."""
+    abilities = HERE if address.is_local else ELSEWHERE
+    return PostgresReader(address.name, abilities, connect(address.url, "reader"), address.reading)
+
+
+POSTGRES = Kind(("postgresql", "postgres"), HERE, open_reader)

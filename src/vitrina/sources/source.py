@@ -1,0 +1,219 @@
+"""A source, opened as the reader: what every kind can do, and what only some can.
+
+A kind is a folder beside this module with a class over `Source`, and a line in `registry.py`. What a kind cannot do it
+leaves as it is here: then whoever asks for it is refused, and told what to do instead. Whoever can do without asks
+`abilities` first. What all can do is enough for mode `full`: rows are staged, and compared in the warehouse.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple, NoReturn, Self
+
+import psycopg
+from psycopg import sql
+
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.findings import Finding
+from vitrina.domain.positions import Place
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.clock import Clock
+from vitrina.settings import Settings
+from vitrina.sql.describe import Column
+from vitrina.sql.guard import check_select
+from vitrina.transforms import Row
+from vitrina.transforms.frames import Batch
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a source can do besides telling its columns and giving all its rows."""
+
+    is_local: bool = False  # it is the warehouse itself, where one statement can read the query and write the mart
+    speaks_sql: bool = False  # Postgres' own: it takes statements that are composed around the SELECT
+    has_catalogue: bool = False  # of Postgres: tells what a query reads, calls and depends on
+    has_horizon: bool = False  # tells up to where the rows of a cursor are final, and whether it has gone back
+    is_capturable: bool = False  # its changes can be followed
+
+
+Ability = Literal["speaks_sql", "has_catalogue", "has_horizon", "is_capturable"]
+MEANINGS: dict[Ability, str] = {
+    "speaks_sql": "take statements in the SQL of Postgres",
+    "has_catalogue": "tell what a query reads, calls and depends on",
+    "has_horizon": "tell up to where the rows of a cursor are final",
+    "is_capturable": "have its changes captured",
+}
+NEEDS: Mapping[str, Sequence[Ability]] = {
+    "incremental": ("speaks_sql", "has_horizon"),
+    "live": ("speaks_sql", "has_catalogue", "is_capturable"),
+}
+
+
+class Catalogue(NamedTuple):
+    """A session of Postgres as the reader, and the settings that the query runs with there."""
+
+    conn: Connection
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How much a SELECT gives, by a guess."""
+
+    rows: float
+    width: float  # bytes of a row
+
+
+@dataclass(frozen=True)
+class Horizon:
+    """Up to where rows are final, and who keeps it from moving on."""
+
+    at: datetime | None  # None: nothing new is final
+    now: datetime
+    holder: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a source is, and how it is to be read there."""
+
+    name: str
+    url: str
+    is_local: bool
+    reading: Mapping[str, str]  # settings of a transaction that reads, where there are any
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of source: by which schemes its addresses begin, what it can do at most, and how one is opened."""
+
+    schemes: Collection[str]
+    abilities: Abilities
+    open: Callable[[Address], "Source"]
+    check: Callable[[str, Collection[str]], str] = check_select  # a SELECT by grammar, given the allowed schemas
+
+
+@dataclass(frozen=True)
+class Source(ABC):
+    """One source, open. Columns have types of Postgres, and values are as it writes them: the mart is there."""
+
+    name: str
+    abilities: Abilities
+
+    @property
+    @abstractmethod
+    def is_lost(self) -> bool:
+        """Whether the way to it is broken."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of it."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """End what it is doing now; from another thread."""
+
+    @abstractmethod
+    def version(self) -> str:
+        """What answers there."""
+
+    @abstractmethod
+    def judge(self, select: str, *, schemas: Collection[str], functions: Collection[str] = ()) -> list[Finding]:
+        """What is wrong with a SELECT, and what is worth saying about it; it is not executed."""
+
+    def vet(self, select: str, *, schemas: Collection[str], functions: Collection[str] = ()) -> list[Finding]:
+        """What is worth saying about a SELECT that may run; a ConfigError lists all that is wrong with another."""
+        findings = self.judge(select, schemas=schemas, functions=functions)
+        if wrong := [str(finding) for finding in findings if finding.level == "error"]:
+            raise ConfigError("the query is refused: " + "; ".join(wrong))
+        return findings
+
+    @abstractmethod
+    def describe(self, select: str) -> list[Column]:
+        """The columns of a SELECT."""
+
+    @abstractmethod
+    def estimate(self, select: str) -> Estimate:
+        """How much a SELECT gives; costs little."""
+
+    @abstractmethod
+    def rows(self, select: str, size: int) -> Iterator[Batch]:
+        """All that a SELECT gives, about `size` rows at a time, every value as text."""
+
+    def own_settings(self) -> dict[str, str]:
+        """What a statement that reads the SELECT where the mart is has to run with, to give the same."""
+        return {}
+
+    def require(self, mode: str) -> None:
+        """A ConfigError if a mode asks for more than it can."""
+        for ability in NEEDS.get(mode, ()):
+            if not getattr(self.abilities, ability):
+                raise lack(self.name, ability, f"mode {mode} needs that: use mode full, on a schedule")
+
+    def refuse(self, ability: Ability) -> NoReturn:
+        """For what it cannot do."""
+        raise lack(self.name, ability)
+
+    # ── speaks_sql ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def within(self, seconds: float) -> Self:
+        """The same source, with less patience; one that knows none is as patient as ever."""
+        del seconds
+        return self
+
+    def plan(self, query: sql.Composable, args: Sequence[str | None] = ()) -> dict[str, Any]:
+        """The planner's plan of a query."""
+        self.refuse("speaks_sql")
+
+    def cost(self, query: sql.Composable, args: Sequence[str | None] = ()) -> tuple[float, float]:
+        """What the planner thinks a query costs, and how many rows it gives."""
+        self.refuse("speaks_sql")
+
+    def copy_out(self, query: sql.Composable, copy_format: str) -> AbstractContextManager[psycopg.Copy]:
+        """The result of a query as COPY blocks."""
+        self.refuse("speaks_sql")
+
+    def text_batches(self, query: sql.Composable, size: int) -> Iterator[Batch]:
+        """A query's rows, `size` at a time; $1 is an empty array."""
+        self.refuse("speaks_sql")
+
+    def fetch(self, query: sql.Composable, args: Sequence[str | None] = ()) -> list[Row]:
+        """A small result, whole."""
+        self.refuse("speaks_sql")
+
+    # ── has_catalogue ────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """For questions about what a query means, and about the transactions of its server."""
+        self.refuse("has_catalogue")
+
+    # ── has_horizon ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def horizon(self, margin: timedelta) -> Horizon:
+        """The moment before which every transaction has ended, less the margin; outside any transaction."""
+        self.refuse("has_horizon")
+
+    def naive(self, at: datetime) -> str:
+        """A moment as the source's clock shows it without a time zone."""
+        self.refuse("has_horizon")
+
+    def now(self) -> datetime:
+        """By its own clock."""
+        self.refuse("has_horizon")
+
+    def place(self, clock: Clock) -> Place:
+        """Where it is in its history, beside the meta-store's clock."""
+        self.refuse("has_horizon")
+
+    def why_behind(self, before: Place, now: Place) -> str:
+        """Why rows may come that are older than they could have been at a place before; empty when none can."""
+        self.refuse("has_horizon")
+
+
+def lack(source: str, ability: Ability, remedy: str = "use mode full, on a schedule") -> ConfigError:
+    """For who asks a source for what its kind cannot do."""
+    return ConfigError(f"source {source!r} cannot {MEANINGS[ability]}", remedy)
