@@ -1,9 +1,13 @@
 """Indexes that another has replaced, and shadows of deleted pipelines, go by themselves; if not now, then later."""
 
+from contextlib import closing
+
+import pytest
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
 from tests.elastic import Search
+from tests.sinks import SqliteSink, assert_equal, went
 from tests.support import Lab
 from vitrina.domain.pipeline import Pipeline
 from vitrina.settings import Settings
@@ -72,3 +76,33 @@ def test_the_shadows_of_a_deleted_pipeline_go_and_those_of_others_stay(search: S
     assert lab.value(SHADOWS) == 1
     lab.run(kept)
     assert search.documents("kept") == search.wanted(kept)
+
+
+def test_an_index_that_somebody_has_put_in_its_place_is_left_alone(search: Search) -> None:
+    rebuilt(search)
+    old = min(search.indexes())
+    search.http.delete(f"/{old}").raise_for_status()
+    search.http.put(f"/{old}").raise_for_status()
+    tidy_indexes(search.lab.db, settings(search.lab, es_grace_seconds=0))
+    assert old in search.indexes()
+    assert (search.lab.sql(STATES), search.lab.value(SHADOWS)) == ([(2, "live")], 1)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_set_of_a_plug_in_goes_too_unless_somebody_has_put_another_in_its_place(
+    sqlite: SqliteSink, is_replaced: bool
+) -> None:
+    lab, select = sqlite.lab, "SELECT id, title FROM content.film_work"
+    lab.configure(es_grace_seconds=3600)
+    pipeline = lab.add(source_query=select, key=["id"], target_table=sqlite.target)
+    went(sqlite, pipeline)
+    went(sqlite, pipeline, rebuild=True)
+    if is_replaced:
+        with closing(sqlite.db) as db, db:
+            db.execute("UPDATE vitrina_sets SET mark = 'somebody' WHERE name = 'mart-000001'")
+    tidy_indexes(lab.db, settings(lab, es_grace_seconds=0))
+    with closing(sqlite.db) as db:
+        kept = [name for (name,) in db.execute("SELECT name FROM vitrina_sets ORDER BY name")]
+    assert kept == ["mart-000001", "mart-000002"][not is_replaced :]
+    assert (lab.sql(STATES), lab.value(SHADOWS)) == ([(2, "live")], 1)
+    assert_equal(sqlite, pipeline)
