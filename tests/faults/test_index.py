@@ -26,7 +26,7 @@ from vitrina.sinks.elasticsearch import bulk
 
 pytestmark = pytest.mark.faults
 
-SENDING = ["before shadow:3", "before bulk:2", "after bulk:2", "before checkpoint:5", "after checkpoint:5"]
+SENDING = ["before shadow:3", "before send:2", "after send:2", "before checkpoint:5", "after checkpoint:5"]
 SENDING += ["before confirm:1"]
 BUILDING = ["index created:1", *SENDING, "before swap:1", "after swap:1"]
 MODES = pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_who_sends_again_what_is_in_doubt_may_be_stopped_too(nursery: Nursery, m
     pipeline = nursery.add("doubt", **mode, batch_size=25)
     nursery.lab.run(pipeline)
     nursery.change()
-    nursery.kill_at(pipeline, killed("before bulk:1"))
+    nursery.kill_at(pipeline, killed("before send:1"))
     nursery.lab.sql("DELETE FROM content.items WHERE id % 2 = 0")
     nursery.lab.sql("UPDATE etl.etl_pipelines SET batch_size = 3")
     nursery.lab.sql("UPDATE etl.etl_leases SET expires_at = clock_timestamp(), crashes = 0 WHERE owner IS NOT NULL")
     if how == "kill":
-        nursery.kill_at(pipeline, killed("before bulk:4"))
+        nursery.kill_at(pipeline, killed("before send:4"))
         nursery.take_over(pipeline)
     else:
         pause_at_batch(nursery.lab, pipeline, 3)
@@ -100,7 +100,7 @@ def test_who_sends_again_what_is_in_doubt_may_be_stopped_too(nursery: Nursery, m
 def test_a_rebuild_killed_anywhere_leaves_the_old_index_served_or_the_new_one(nursery: Nursery) -> None:
     pipeline = nursery.add("built")
     nursery.lab.run(pipeline)
-    for point in BUILDING if ROUNDS else ["index created:1", "after bulk:2", "before swap:1", "after swap:1"]:
+    for point in BUILDING if ROUNDS else ["index created:1", "after send:2", "before swap:1", "after swap:1"]:
         before = nursery.search.documents("built")
         nursery.change()
         nursery.kill_at(pipeline, killed(point), rebuild=True)
@@ -118,7 +118,7 @@ def test_a_runner_stopped_in_the_middle_of_a_bulk_writes_nothing_when_it_goes_on
     pipeline = nursery.add("zombie", **mode)
     nursery.lab.run(pipeline)
     nursery.change()
-    zombie = nursery.stop_at(pipeline, "before bulk=stop:2")
+    zombie = nursery.stop_at(pipeline, "before send=stop:2")
     nursery.lab.sql("DELETE FROM content.items WHERE id % 2 = 0")
     nursery.take_over(pipeline)
     nursery.lab.run(pipeline, repair=True)
@@ -203,7 +203,7 @@ def test_a_server_is_killed_in_the_middle_of_a_run(
 
 def restart_in_the_middle(nursery: Nursery, server: EmbeddedElasticsearch) -> None:
     pipeline = nursery.add("survivor", batch_size=2)
-    zombie = nursery.stop_at(pipeline, "before bulk=stop:3")
+    zombie = nursery.stop_at(pipeline, "before send=stop:3")
     nursery.take_over(pipeline)
     nursery.lab.sql("DELETE FROM content.items WHERE id <= 20")
     nursery.lab.run(pipeline)

@@ -1,53 +1,54 @@
-"""Removing what no run comes back to: indexes that another has replaced, and shadows of deleted pipelines."""
+"""Removing what no run comes back to: sets that another has replaced, and shadows of deleted pipelines."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from uuid import UUID
 
 import structlog
 from psycopg import sql
 
 from vitrina.domain.errors import VitrinaError
-from vitrina.domain.policy import is_outside
 from vitrina.meta.db import Connection, translated
-from vitrina.meta.repos.indexes import Generation, IndexRepo, expired, orphaned_shadows
-from vitrina.settings import Settings
+from vitrina.meta.repos.indexes import Generation, IndexRepo, orphaned_shadows
 from vitrina.sinks.documents.shadow import SCHEMA, drop_shadow
-from vitrina.sinks.elasticsearch.client import LITTLE_TIME, Elastic
-from vitrina.sinks.elasticsearch.index import IndexKeeper
-from vitrina.sinks.elasticsearch.outlet import Keeper
-from vitrina.sinks.plugin.store import StoreKeeper, resolve_store
+from vitrina.stores import Mark, Store
 
 log = structlog.get_logger()
 
 
-def tidy_indexes(conn: Connection, settings: Settings) -> None:
-    """Whatever cannot be removed now is tried again by the next tidying."""
+def drop_orphans(conn: Connection) -> None:
+    """Shadows that belong to no pipeline any more."""
     for name in orphaned_shadows(conn):
         with translated():
             conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(SCHEMA, name)))
-    retired = expired(conn, settings.es_grace_seconds)
-    _remove(conn, settings, [found for found in retired if is_outside(found.target)])
-    if settings.elasticsearch_url is not None:
-        _remove(conn, settings, [found for found in retired if not is_outside(found.target)])
 
 
-def _remove(conn: Connection, settings: Settings, retired: Sequence[Generation]) -> None:
-    """What was retired, and not what somebody has put in its place."""
+def remove_retired(conn: Connection, retired: Sequence[Generation], open_store: Callable[[Generation], Store]) -> None:
+    """Whatever cannot be removed now is tried again by the next tidying."""
     try:
         for generation in retired:
-            with ExitStack() as stack:
-                _keeper(generation, settings, stack).remove(generation)
+            with closing(open_store(generation)) as store:
+                remove(store, generation)
             with translated(), conn.transaction():
-                drop_shadow(conn, generation)
-                IndexRepo(conn, generation.pipeline_id).remove(generation.number)
+                forget(conn, generation)
             log.info("old index removed", index=generation.index)
     except VitrinaError as error:
         log.warning("old index kept", reason=str(error))
 
 
-def _keeper(generation: Generation, settings: Settings, stack: ExitStack) -> Keeper:
-    if is_outside(generation.target):
-        store = stack.enter_context(closing(resolve_store(generation.target)))
-        return StoreKeeper(store, generation.pipeline_id, generation.target, epoch=0, fields=())
-    elastic = stack.enter_context(closing(Elastic(settings, LITTLE_TIME)))
-    return IndexKeeper(elastic, generation.pipeline_id, generation.target, epoch=0)
+def remove(store: Store, generation: Generation) -> None:
+    """Unless somebody has put another one in its place; it may also be gone."""
+    found = store.mark(generation.index)
+    if found and (found.id == generation.uuid or is_made_by(found, generation.pipeline_id)):
+        store.drop(generation.index)
+
+
+def forget(conn: Connection, generation: Generation) -> None:
+    """With its shadow."""
+    drop_shadow(conn, generation)
+    IndexRepo(conn, generation.pipeline_id).remove(generation.number)
+
+
+def is_made_by(mark: Mark, pipeline_id: UUID) -> bool:
+    """Whether that pipeline says that it is its own."""
+    return mark.owner == str(pipeline_id)
