@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.elastic import Search, open_search
-from tests.faults.children import CURSOR, Nursery
+from tests.faults.children import CURSOR, Nursery, killed
 from tests.faults.driver import ROUNDS
 from tests.patience import patient
 from tests.sinks import pause_at_batch
@@ -23,12 +23,10 @@ from vitrina.embedded.distribution import Missing
 from vitrina.embedded.elasticsearch import EmbeddedElasticsearch
 from vitrina.settings import Settings
 from vitrina.sinks.elasticsearch import bulk
+from vitrina.testing.faults import BUILDING, SENDING
 
 pytestmark = pytest.mark.faults
 
-SENDING = ["before shadow:3", "before send:2", "after send:2", "before checkpoint:5", "after checkpoint:5"]
-SENDING += ["before confirm:1"]
-BUILDING = ["index created:1", *SENDING, "before swap:1", "after swap:1"]
 MODES = pytest.mark.parametrize(
     "mode", [pytest.param({}, id="full"), pytest.param(CURSOR, id="incremental", marks=pytest.mark.long)]
 )
@@ -39,11 +37,6 @@ def nursery(search: Search) -> Iterator[Nursery]:
     nursery = Nursery(search)
     yield nursery
     nursery.end()
-
-
-def killed(point: str) -> str:
-    name, _, nth = point.partition(":")
-    return f"{name}=kill:{nth}"
 
 
 @pytest.mark.parametrize("point", BUILDING)
@@ -125,9 +118,7 @@ def test_a_runner_stopped_in_the_middle_of_a_bulk_writes_nothing_when_it_goes_on
     nursery.search.forget_deletes("zombie")
     nursery.assert_all_well(pipeline)
     sent = nursery.search.sent("zombie")
-    os.kill(zombie.pid or 0, signal.SIGCONT)
-    zombie.join(patient(60))
-    assert zombie.exitcode == 0
+    nursery.go_on(zombie)
     nursery.assert_all_well(pipeline)
     assert nursery.search.sent("zombie") == sent
     assert nursery.lab.run(pipeline)["rows_written"] == 0
@@ -142,9 +133,8 @@ def test_a_runner_stopped_in_a_rebuild_serves_nothing_when_it_goes_on(nursery: N
     nursery.change()
     nursery.lab.run(pipeline, rebuild=True)
     serves = nursery.search.serves("zombie")
-    os.kill(zombie.pid or 0, signal.SIGCONT)
-    zombie.join(patient(60))
-    assert (zombie.exitcode, nursery.search.serves("zombie")) == (0, serves)
+    nursery.go_on(zombie)
+    assert nursery.search.serves("zombie") == serves
     nursery.lab.run(pipeline)
     nursery.assert_all_well(pipeline)
 

@@ -13,7 +13,7 @@ from vitrina.metrics.events import REGISTRY
 from vitrina.settings import Settings
 from vitrina.sinks.elasticsearch.bulk import BulkSender, frame
 from vitrina.sinks.elasticsearch.client import Answer, Elastic
-from vitrina.sinks.elasticsearch.texts import take_apart
+from vitrina.sinks.elasticsearch.texts import take_out
 from vitrina.stores import Batch, Document
 
 TAKEN = {"index": {"_id": 'a"status":b', "status": 201}}
@@ -80,14 +80,9 @@ def test_a_batch_is_framed_and_given_as_documents() -> None:
 
 
 def test_documents_of_an_answer_are_the_texts_that_they_are() -> None:
-    source = '{"n": 1.50, "hits": [{"_source":{}}], "s": "\\"docs\\":[ }]", "big": ' + "9" * 5000 + "}"
-    hit = f'{{"_id":"a\\"docs\\":[","_version":3, "_source" : {source} ,"sort":[1,"x"]}}'
-    objects, rest = take_apart(
-        f'{{"pit_id":"\\"hits\\":[","hits":{{"max":null,"hits":[{hit} , {hit}]}},"n":1}}', "hits"
-    )
-    assert [found["_source"] for found in objects] == [source, source]
-    assert (json.loads(objects[0]["_id"]), objects[1]["sort"]) == ('a"docs":[', '[1,"x"]')
-    assert rest == {"pit_id": '"hits":[', "hits": {"max": None, "hits": []}, "n": 1}
-    assert take_apart('{"docs":[]}', "docs") == ([], {"docs": []})
-    with pytest.raises(ValueError, match="html"):
-        take_apart("<html>", "hits")
+    source = '{"n": 1.50, "hits": [{"_source":{}}], "s": "\\"_source\\": }]", "big": ' + "9" * 5000 + "}"
+    hit = f'{{"_id":"\\"_source\\":","_source":{source},"sort":[1]}}'
+    answer, sources = take_out(f'{{"pit_id":"x","hits":{{"hits":[{hit},{{"found":false}},{hit}]}}}}')
+    found: list[dict[str, Any]] = [{"_id": '"_source":', "_source": 0, "sort": [1]}, {"found": False}]
+    assert sources == [source, source]
+    assert answer == {"pit_id": "x", "hits": {"hits": [*found, found[0] | {"_source": 1}]}}

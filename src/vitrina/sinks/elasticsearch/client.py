@@ -13,7 +13,7 @@ from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
-from vitrina.sinks.elasticsearch.texts import take_apart
+from vitrina.sinks.elasticsearch.texts import take_out
 from vitrina.stores import Document
 
 TIMEOUT = httpx.Timeout(60, connect=5)
@@ -134,8 +134,8 @@ class Elastic:
 
     def find(self, index: str, ids: Sequence[str]) -> Iterator[Document]:
         """Documents by id; those that are not there are left out."""
-        docs, _ = self._documents("POST", f"/{index}/_mget", {"ids": list(ids)}, "docs")
-        return map(_document, [doc for doc in docs if doc.get("found") == "true"])
+        answer, sources = self._documents(f"/{index}/_mget", {"ids": list(ids)})
+        return (_document(doc, sources) for doc in answer["docs"] if doc.get("found"))
 
     def scan(self, index: str) -> Iterator[Document]:
         """Every document of one moment."""
@@ -152,27 +152,25 @@ class Elastic:
                 }
                 if after is not None:
                     query["search_after"] = after
-                hits, answer = self._documents("POST", "/_search", query, "hits")
+                answer, sources = self._documents("/_search", query)
+                hits = answer["hits"]["hits"]
                 if not hits:
                     return
-                pit, after = answer.get("pit_id", pit), json.loads(hits[-1]["sort"])
-                yield from map(_document, hits)
+                pit, after = answer.get("pit_id", pit), hits[-1]["sort"]
+                yield from (_document(hit, sources) for hit in hits)
         finally:
             self._send("DELETE", "/_pit", json={"id": pit})
 
-    def _documents(
-        self, method: str, path: str, body: dict[str, Any], key: str
-    ) -> tuple[list[dict[str, str]], dict[str, Any]]:
+    def _documents(self, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Without filter_path: Elasticsearch writes documents anew to filter them, and 1.50 becomes 1.5."""
-        response = self._request(method, path, json=body)
+        response = self._request("POST", path, json=body)
         if response.status_code != 200:
             self._ok(_answer(response), "read")
         try:
-            return take_apart(response.content.decode(), key)
-        except ValueError as error:
-            raise RetryableError(
-                f"that is no answer of Elasticsearch: {error}", "is ELASTICSEARCH_URL right?"
-            ) from error
+            answer, sources = take_out(response.content.decode())
+        except ValueError:
+            answer, sources = response.text[:500], []
+        return self._ok(Answer(200, answer), "read").body, sources
 
     def _send(self, method: str, path: str, **content: Any) -> Answer:
         return _answer(self._request(method, path, **content))
@@ -212,8 +210,8 @@ def _answer(response: httpx.Response) -> Answer:
         return Answer(response.status_code, response.text[:500])
 
 
-def _document(hit: dict[str, str]) -> Document:
-    return Document(json.loads(hit["_id"]), int(hit["_version"]), hit["_source"])
+def _document(hit: dict[str, Any], sources: Sequence[str]) -> Document:
+    return Document(hit["_id"], hit["_version"], sources[hit["_source"]])
 
 
 def _count_taken(answer: bytes) -> int | None:

@@ -1,49 +1,23 @@
-"""JSON that is taken apart without being understood: a document stays the text that it is, 1.50 and not 1.5."""
+"""Answers with documents in them, which stay the texts that they are: 1.50 and not 1.5, and whatever their size."""
 
 import json
-import re
 from typing import Any
 
-SPACE = re.compile(r"[ \t\n\r]*")
+SOURCE = '"_source":'
 DECODER = json.JSONDecoder(parse_float=str, parse_int=str)  # numbers are not looked at
 
 
-def take_apart(text: str, key: str) -> tuple[list[dict[str, str]], dict[str, Any]]:
-    """The objects of the first array under that key, each value as its text, and the answer without them.
+def take_out(text: str) -> tuple[Any, list[str]]:
+    """An answer with a number in the place of each `_source`, and by these numbers their texts.
 
-    Where the array begins can be searched for: inside of a string the quotes of a key would be escaped.
+    A key can be searched for: inside of a string its quotes would be escaped.
     """
-    start = text.find(f'"{key}":[')
-    if start < 0:
-        raise ValueError(text[:200])
-    at = begin = start + len(key) + 4
-    objects = []
-    while text[at : at + 1] not in ("]", ""):
-        found, at = _members(text, at)
-        objects.append(found)
-        at = _next(text, at)
-    return objects, dict(json.loads(text[:begin] + text[at:]))
-
-
-def _members(text: str, at: int) -> tuple[dict[str, str], int]:
-    """Of the object that begins there, and where it ends."""
-    found: dict[str, str] = {}
-    at = _skip(text, at + 1)
-    while text[at : at + 1] not in ("}", ""):
-        name, at = DECODER.raw_decode(text, at)
-        begin = _skip(text, _skip(text, at) + 1)
-        _, end = DECODER.raw_decode(text, begin)
-        found[name] = text[begin:end]
-        at = _next(text, end)
-    return found, at + 1
-
-
-def _next(text: str, at: int) -> int:
-    at = _skip(text, at)
-    return _skip(text, at + 1) if text[at : at + 1] == "," else at
-
-
-def _skip(text: str, at: int) -> int:
-    match = SPACE.match(text, at)
-    assert match is not None
-    return match.end()
+    sources: list[str] = []
+    rest, at = [], 0
+    while (found := text.find(SOURCE, at)) >= 0:
+        begin = found + len(SOURCE)
+        end = DECODER.raw_decode(text, begin)[1]
+        rest += [text[at:begin], str(len(sources))]
+        sources.append(text[begin:end])
+        at = end
+    return json.loads("".join([*rest, text[at:]])), sources
