@@ -15,6 +15,7 @@ import pytest
 
 from tests import choosing, patience, room
 from tests.elastic import Search, open_search
+from tests.sinks import SqliteSink, install_example
 from tests.support import (
     ELASTIC,
     SERVER,
@@ -39,7 +40,6 @@ for name in (*OF_MAKE, "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(name, None)
 sys.dont_write_bytecode = False  # or each worker, and each program that a test starts, compiles everything again
 
-pytest.register_assert_rewrite("tests.sinks", "tests.faults.oracle")
 SLOW = Path(__file__).with_name("slow.json")  # seconds of the tests that take more than three, by `make slow`
 TOOK: dict[str, float] = {}
 
@@ -158,3 +158,20 @@ def search(lab: Lab, elastic: str, index_prefix: str) -> Iterator[Search]:
     """A lab that may write to indexes of its own."""
     with open_search(lab, elastic, index_prefix) as search:
         yield search
+
+
+@pytest.fixture(scope="session")
+def plug_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the example of docs/extending.md is installed."""
+    folder = tmp_path_factory.mktemp("plug_in")
+    install_example(folder)
+    return folder
+
+
+@pytest.fixture
+def sqlite(lab: Lab, plug_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SqliteSink:
+    """A lab with that plug-in."""
+    monkeypatch.syspath_prepend(plug_in)
+    monkeypatch.setenv("SQLITE_MARTS", str(tmp_path))
+    lab.configure(allowed_other_targets=["sqlite:*"])
+    return SqliteSink(lab, tmp_path)

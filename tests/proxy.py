@@ -10,8 +10,6 @@ from typing import Any, TypeAlias
 
 import httpx
 
-from vitrina.sinks.elasticsearch.bulk import split
-
 
 @dataclass(frozen=True)
 class Request:
@@ -28,7 +26,8 @@ class Request:
 
     @property
     def items(self) -> list[bytes]:
-        return split(self.body)
+        lines = (line + b"\n" for line in self.body.split(b"\n")[:-1])
+        return [line if line.startswith(b'{"delete"') else line + next(lines) for line in lines]
 
 
 class Lost(Exception):

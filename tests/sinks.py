@@ -1,4 +1,4 @@
-"""The kinds of marts behind one face, for the tests that every writer must pass."""
+"""The kinds of marts behind one face, for the tests that every kind must pass."""
 
 import json
 import sqlite3
@@ -12,34 +12,23 @@ from hatchling.builders.wheel import WheelBuilder
 
 from tests.elastic import Search
 from tests.support import Lab
-from vitrina.domain.pipeline import Pipeline
+from vitrina.testing.marts import AnyMart, Rows
+from vitrina.testing.marts import as_rows as as_rows
+from vitrina.testing.marts import assert_equal as assert_equal
+from vitrina.testing.marts import assert_tidy as assert_tidy
+from vitrina.testing.marts import at_batch as at_batch
+from vitrina.testing.marts import failed as failed
+from vitrina.testing.marts import pause_at_batch as pause_at_batch
+from vitrina.testing.marts import went as went
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "sqlite-writer"
-Rows = dict[str, dict[str, Any]]
-AT_BATCH = """
-    CREATE FUNCTION content.at_batch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
-        {}; RETURN NULL; END $$;
-    CREATE TRIGGER at_batch AFTER UPDATE ON etl.etl_runs FOR EACH ROW
-        WHEN (old.batches < {} AND new.batches >= {}) EXECUTE FUNCTION content.at_batch()"""
 
 
-class Sink(Protocol):
-    """A mart, as a test sees it."""
-
-    lab: Lab
+class Sink(AnyMart, Protocol):
+    """A mart in a lab of ours."""
 
     @property
-    def target(self) -> str:
-        """For `target_table`."""
-        ...
-
-    def rows(self, key: list[str]) -> Rows:
-        """All that it holds: key as text (parts joined by `|`), row as JSON."""
-        ...
-
-    def damage(self, changed: str, deleted: str, added: dict[str, Any]) -> None:
-        """By hand: another title, one row less, one more."""
-        ...
+    def lab(self) -> Lab: ...
 
 
 @dataclass
@@ -121,56 +110,3 @@ def install_example(folder: Path) -> None:
     """The plug-in's own wheel, unpacked as pip does: what is on `sys.path` there is installed."""
     (wheel,) = WheelBuilder(str(EXAMPLE)).build(directory=str(folder))
     zipfile.ZipFile(wheel).extractall(folder)
-
-
-def as_rows(lab: Lab, select: str, key: list[str]) -> Rows:
-    """What a query gives, in the same form."""
-    lab.sql("SET timezone = 'UTC'")
-    id_ = ", ".join(rf"replace(replace(q.{name}::text, '\', '\\'), '|', '\|')" for name in key)
-    id_ = f"concat_ws('|', {id_})" if len(key) > 1 else f"q.{key[0]}::text"
-    found = lab.sql(f"SELECT {id_}, row_to_json(q)::text FROM ({select}) AS q")
-    rows = {id_: json.loads(text, parse_float=str) for id_, text in found}
-    assert len(rows) == len(found)
-    return rows
-
-
-def went(sink: Sink, pipeline: Pipeline, **options: bool) -> tuple[int, int]:
-    """Run it well: how many rows were written and deleted."""
-    run = sink.lab.run(pipeline, **options)
-    assert (run["error"], run["status"], sink.lab.status(pipeline)) == (None, "SUCCESS", "IDLE")
-    return run["rows_written"], run["rows_deleted"]
-
-
-def failed(sink: Sink, pipeline: Pipeline, **options: bool) -> str:
-    """The error of a run that fails."""
-    run = sink.lab.run(pipeline, **options)
-    assert (run["status"], sink.lab.status(pipeline)) == ("FAILED", "FAILED")
-    return str(run["said"])
-
-
-def assert_equal(sink: Sink, pipeline: Pipeline) -> None:
-    """Mart and query hold the same, and nothing of a run is left behind."""
-    select = pipeline.source_query or f"SELECT * FROM {pipeline.source_table}"
-    assert sink.rows(list(pipeline.key)) == as_rows(sink.lab, select, list(pipeline.key))
-    assert_tidy(sink.lab)
-
-
-def assert_tidy(lab: Lab) -> None:
-    """No scratch table, nothing in flight, no tombstone."""
-    assert lab.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'etl_stage'") == []
-    assert lab.sql("SELECT * FROM etl.etl_indexes WHERE state <> 'retired' AND confirmed <> last_version") == []
-    for (table,) in lab.sql("SELECT tablename FROM pg_tables WHERE schemaname = 'etl_shadow'"):
-        unknown = f"SELECT * FROM etl_shadow.{table} WHERE vitrina_hash IS NULL OR vitrina_hash = ''"
-        assert lab.sql(unknown) == []
-
-
-def at_batch(lab: Lab, number: int, statement: str) -> None:
-    """Let something happen in the very transaction of a batch."""
-    lab.sql("DROP TRIGGER IF EXISTS at_batch ON etl.etl_runs; DROP FUNCTION IF EXISTS content.at_batch")
-    lab.sql(AT_BATCH.format(statement, number, number))
-
-
-def pause_at_batch(lab: Lab, pipeline: Pipeline, number: int) -> None:
-    """Somebody asks for a pause."""
-    status = "UPDATE etl.etl_pipelines SET status = 'PAUSE_REQUESTED'"
-    at_batch(lab, number, f"{status} WHERE id = '{pipeline.id}' AND status = 'RUNNING'")

@@ -1,10 +1,9 @@
 """A lab: one database of its own, pipelines made through the real repos, run by the real executor."""
 
 import os
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -20,39 +19,24 @@ from tests.patience import wait_for as wait_for
 from vitrina.bootstrap import Warehouse, set_up
 from vitrina.demo.data import load_cinema
 from vitrina.domain.pipeline import Pipeline
-from vitrina.domain.run import RunOptions
 from vitrina.embedded.distribution import Missing
 from vitrina.embedded.elasticsearch import VERSION, EmbeddedElasticsearch
-from vitrina.meta.db import Connection, connect
-from vitrina.meta.repos.pipelines import PipelineRepo
-from vitrina.meta.repos.requests import RequestRepo
-from vitrina.meta.repos.runs import RunRepo
+from vitrina.meta.db import Connection
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
 from vitrina.sources.connections import Connections
+from vitrina.testing import labs as testing
 
 SERVER = "VITRINA_TEST_SERVER"
 ELASTIC = "VITRINA_TEST_ELASTIC"
-FAST = {
-    "fsync": "off",
-    "synchronous_commit": "off",
-    "full_page_writes": "off",
-    "autovacuum": "off",
+FAST = testing.FAST | {
     "shared_buffers": "64MB",  # a database that is dropped has to be looked for in all of it
     "max_wal_size": "256MB",
-    "jit": "off",  # it takes longer to compile a query than to run it
 }
+QUICK = testing.QUICK | {"lease_seconds": 5 * SHORT_LEASE}
 QUICK_JVM = ["-XX:TieredStopAtLevel=1"]  # compiles less: half the time to start, a slower server
 # How many sessions of this database wait for a lock: the server is shared with other tests.
 BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-QUICK: dict[str, Any] = {
-    "lease_seconds": 5 * SHORT_LEASE,
-    "poll_seconds": 0.25,
-    "linger_seconds": 2,
-    "horizon_margin_seconds": 0,
-    "backoff_seconds": (0.05, 0.05, 0.05),
-    "_env_file": None,
-}
 
 
 def make_templates(server: str) -> None:
@@ -66,21 +50,17 @@ def make_templates(server: str) -> None:
 
 
 def clone(template: str) -> str:
-    """A new database from a template: its files are copied, with nothing for captures to read in the log."""
-    name = f"t_{uuid.uuid4().hex[:12]}"
-    create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
-    with psycopg.connect(os.environ[SERVER], autocommit=True) as conn:
-        conn.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
-    return make_conninfo(os.environ[SERVER], dbname=name)
+    """A new database on the server of the tests."""
+    return testing.clone(os.environ[SERVER], template)
 
 
 def drop(conninfo: str) -> None:
-    """Away with it, whoever is connected; who streams from a slot of its own may take a moment to leave."""
+    """Away with it; who streams from a slot of its own may take a moment to leave."""
     name = str(conninfo_to_dict(conninfo)["dbname"])
     active = "SELECT count(*) FROM pg_replication_slots WHERE database = %s AND active"
     with psycopg.connect(os.environ[SERVER], autocommit=True) as conn:
         wait_for(lambda: conn.execute(active, [name]).fetchone() == (0,))
-        conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+    testing.drop(os.environ[SERVER], conninfo)
 
 
 def elastic_server(directory: Path | None = None) -> EmbeddedElasticsearch:
@@ -111,12 +91,9 @@ def delete_indexes(url: str, prefix: str) -> None:
 
 
 @dataclass
-class Lab:
+class Lab(testing.Lab):
     """One test's database and the things one does with it."""
 
-    conninfo: str
-    db: Connection  # as superuser
-    connections: Connections
     more: list[str] = field(default_factory=list)
 
     @classmethod
@@ -124,67 +101,14 @@ class Lab:
     def open(cls, template: str, **settings: Any) -> Iterator["Lab"]:
         """Clone, hand out, drop."""
         conninfo = clone(template)
-        with connect(conninfo, "lab") as db:
-            db.execute("SET search_path = public")  # as in psql: tests create what the owner of a database creates
-            lab = cls(conninfo, db, make_connections(conninfo, **settings))
-            try:
+        more = [conninfo]
+        try:
+            with cls.at(conninfo, **(QUICK | settings)) as lab:
+                lab.more = more
                 yield lab
-            finally:
-                db.close()
-                for other in [*lab.more, conninfo]:
-                    drop(other)
-
-    def configure(self, **settings: Any) -> None:
-        """Other settings from here on."""
-        self.connections = replace(self.connections, settings=self.connections.settings.model_copy(update=settings))
-
-    def sql(self, query: str, *params: Any) -> list[Any]:
-        """Run a statement as superuser; the rows, as tuples, or nothing."""
-        cursor = psycopg.Cursor(self.db, row_factory=psycopg.rows.tuple_row)
-        cursor.execute(query.encode(), params or None)
-        return cursor.fetchall() if cursor.description else []
-
-    def value(self, query: str, *params: Any) -> Any:
-        """The one value of a query."""
-        return self.sql(query, *params)[0][0]
-
-    def add(self, **config: Any) -> Pipeline:
-        """Store a pipeline."""
-        pipeline = Pipeline.parse({"name": "mart", "target_table": "analytics.mart"} | config)
-        PipelineRepo(self.db).add(pipeline)
-        return pipeline
-
-    def request(self, pipeline: Pipeline, **options: bool) -> bool:
-        """Ask for a run."""
-        return PipelineRepo(self.db).request_run(pipeline.id, RunOptions(**options))
-
-    def run(self, pipeline: Pipeline, **options: bool) -> dict[str, Any]:
-        """Ask for a run, execute it here, and tell how it went."""
-        assert self.request(pipeline, **options)
-        Runner(self.connections).run_once(pipeline.id)
-        return self.last_run(pipeline)
-
-    def ask(self, kind: str, pipeline: Pipeline | None, /, **params: Any) -> uuid.UUID:
-        """Leave a request for a runner."""
-        return RequestRepo(self.db).ask(kind, pipeline.id if pipeline else None, params, "tester")
-
-    def answer(self, kind: str, pipeline: Pipeline | None, /, **params: Any) -> dict[str, Any]:
-        """Ask, have it answered here, and give the row."""
-        request_id = self.ask(kind, pipeline, **params)
-        Runner(self.connections).answer()
-        return self.get_request(request_id)
-
-    def get_request(self, request_id: uuid.UUID) -> dict[str, Any]:
-        """How a request stands."""
-        row = RequestRepo(self.db).get(request_id)
-        assert row is not None
-        return _with_words(row)
-
-    def reconcile(self, pipeline: Pipeline, **params: Any) -> dict[str, Any]:
-        """The report of a reconcile request."""
-        row = self.answer("reconcile", pipeline, **params)
-        assert row["error"] is None
-        return dict(row["result"])
+        finally:
+            for other in reversed(more):
+                drop(other)
 
     @contextmanager
     def runner(self) -> Iterator[Runner]:
@@ -197,14 +121,6 @@ class Lab:
         finally:
             runner.stopping.set()
             thread.join()
-
-    def last_run(self, pipeline: Pipeline) -> dict[str, Any]:
-        """The latest row of etl_runs, and what it says of an error."""
-        return _with_words(RunRepo(self.db).recent(pipeline.id, 1)[0])
-
-    def status(self, pipeline: Pipeline) -> str:
-        """Where it stands."""
-        return str(PipelineRepo(self.db).get(pipeline.id).status)
 
     def events(self, pipeline: Pipeline) -> list[dict[str, Any]]:
         """What its runs said, oldest first."""
@@ -242,14 +158,7 @@ def beside(stopping: Event, *works: Callable[[], None]) -> Iterator[None]:
 
 def make_connections(conninfo: str, **settings: Any) -> Connections:
     """As the roles, as in production."""
-    return Connections(
-        warehouse=make_conninfo(conninfo, user="vitrina_runner"),
-        reader=make_conninfo(conninfo, user="vitrina_reader"),
-        listen=conninfo,
-        sources={},
-        settings=Settings(**(QUICK | settings)),
-        captures={"warehouse": make_conninfo(conninfo, user="vitrina_capture")},
-    )
+    return testing.make_connections(conninfo, **(QUICK | settings))
 
 
 def differences(conn: Connection, select: str, mart: str) -> int:
@@ -274,8 +183,3 @@ def differences(conn: Connection, select: str, mart: str) -> int:
     ).fetchone()
     assert row is not None
     return int(row["n"])
-
-
-def _with_words(row: dict[str, Any]) -> dict[str, Any]:
-    """With `said`: what is wrong and what to do about it, in one line."""
-    return row | {"said": " — ".join(text for text in (row["error"], row["remedy"]) if text) or None}

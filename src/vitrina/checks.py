@@ -2,7 +2,6 @@
 
 import json
 from hashlib import sha256
-from typing import Any
 
 from psycopg import sql
 
@@ -31,20 +30,19 @@ def count_different_documents(reader: Source, plan: Plan, elastic: Elastic) -> i
     """Documents that are in the index or in the query and not in both: by id and by every value, digit for digit."""
     index = plan.target.removeprefix(ES_TARGET_PREFIX)
     elastic.refresh(index)
-    pages = (json.loads(page, parse_float=str)["hits"]["hits"] for page in elastic.scan(index))
-    found = {_document(hit["_id"], hit["_source"]) for hits in pages for hit in hits}
+    found = {_document(held.id, held.text or "") for held in elastic.scan(index)}
     key = sql.SQL(" || '|' || ").join(sql.SQL("q.{}::text").format(sql.Identifier(name)) for name in plan.key)
     text = sql.SQL("SELECT {} AS id, row_to_json(q.*)::text AS document FROM (\n{}\n) AS q WHERE $1::text[] = '{{}}'")
     wanted = {
-        _document(id_, json.loads(document, parse_float=str))
+        _document(id_, document)
         for batch in reader.text_batches(text.format(key, sql.SQL(plan.select)), ROWS_AT_ONCE)
         for id_, document in batch.rows
     }
     return len(found ^ wanted)
 
 
-def _document(id_: str, source: dict[str, Any]) -> bytes:
-    return sha256(json.dumps([id_, source], sort_keys=True).encode()).digest()
+def _document(id_: str, text: str) -> bytes:
+    return sha256(json.dumps([id_, json.loads(text, parse_float=str)], sort_keys=True).encode()).digest()
 
 
 def _compare_images(reader: Source, plan: Plan, columns: list[Column]) -> int:

@@ -1,4 +1,4 @@
-"""Places where a test may have this process killed or stopped: `VITRINA_FAILPOINTS="after bulk=kill:3,…"`.
+"""Places where a test may have this process killed or stopped: `VITRINA_FAILPOINTS="after send=kill:3,…"`.
 
 `kill` and `stop` send the signal to this very process, the third time that it gets there if `:3` is added. Without
 the variable a place costs one look at an empty dictionary.
@@ -13,7 +13,7 @@ ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 PLACES = (
     *("claimed", "before checkpoint", "after checkpoint", "before end"),
     *("before comparison", "live slice", "audit", "audit repair"),
-    *("index created", "before shadow", "before bulk", "after bulk", "before confirm", "before swap", "after swap"),
+    *("index created", "before shadow", "before send", "after send", "before confirm", "before swap", "after swap"),
     *("before append", "in append", "after append", "after ack"),
     "after webhook",
 )

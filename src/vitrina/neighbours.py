@@ -18,7 +18,6 @@ import structlog
 
 from vitrina.domain.errors import DatabaseLost, RetryableError
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.domain.policy import ES_TARGET_PREFIX, is_index
 
 log = structlog.get_logger()
 HEARD_SECONDS = 20.0  # an answer is good for so long
@@ -164,8 +163,3 @@ class Hold:
     def release(self) -> None:
         """It is done, and another may have its share."""
         self.neighbours.release(self.names)
-
-
-def neighbours_of(source: str, target: str) -> list[str]:
-    """Whom a pipeline needs beside the warehouse."""
-    return [name for name in (source,) if name != WAREHOUSE] + ([ES_TARGET_PREFIX] if is_index(target) else [])

@@ -7,13 +7,13 @@ from uuid import UUID
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Finding
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
-from vitrina.domain.policy import is_outside, require_allowed_target, split_table
+from vitrina.domain.policy import require_allowed_target, split_table
 from vitrina.domain.run import RunOptions
 from vitrina.engine.job import Job, Limits, Pace
 from vitrina.engine.types import SQL as MARTS
 from vitrina.meta.db import Connection, fetch_all
 from vitrina.settings import Settings
-from vitrina.sinks.registry import resolve_writer
+from vitrina.sinks.registry import abilities_of, check_fields, resolve_writer
 from vitrina.sources.registry import kind_of
 from vitrina.sources.source import Source
 from vitrina.sql.guard import check_select
@@ -25,6 +25,7 @@ from vitrina.transforms.chain import resolve_transformer
 def check_plan(pipeline: Pipeline, settings: Settings, *, reads_only: bool = False) -> Plan:
     """The plan, with the target allowed (unless nothing will be written) and the query guarded."""
     plan = resolve(pipeline)
+    check_fields(plan)
     if not reads_only:
         require_allowed_target(plan.target, settings.whitelist)
     impact = check_impact(plan, settings)
@@ -117,7 +118,7 @@ def make_job(
 
 def resolve_key(conn: Connection, plan: Plan) -> tuple[str, ...]:
     """The key that the plan names, else the mart's primary key."""
-    if plan.key or is_outside(plan.target):
+    if plan.key or not abilities_of(plan.target).is_compared_in_place:
         return plan.key
     schema, table = split_table(plan.target)
     for row in fetch_all(conn, MARTS["unique_keys"], {"schema": schema, "table": table}):

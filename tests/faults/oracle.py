@@ -9,7 +9,7 @@ from tests.elastic import Search
 from tests.sinks import as_rows, assert_tidy
 from tests.support import Lab
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
-from vitrina.domain.policy import ES_TARGET_PREFIX, is_index
+from vitrina.domain.policy import ES_TARGET_PREFIX
 
 # Every move of the fence and every new holder is noted by the database itself: no runner can forget to.
 WATCH = """
@@ -111,7 +111,7 @@ class Oracle:
         """What is missing, and what is there beyond; deletes, which `incremental` cannot see, are neither."""
         plan = resolve(pipeline)
         select = self.wanted.get(pipeline.name, plan.select)
-        if is_index(plan.target):
+        if plan.target.startswith(ES_TARGET_PREFIX):
             return self._documents(plan, select)
         names = [column.name for column in self.lab.db.execute(f"{select} LIMIT 0".encode()).description or []]
         columns, key = ", ".join(names), ", ".join(plan.key)

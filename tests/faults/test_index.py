@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.elastic import Search, open_search
-from tests.faults.children import CURSOR, Nursery
+from tests.faults.children import CURSOR, Nursery, killed
 from tests.faults.driver import ROUNDS
 from tests.patience import patient
 from tests.sinks import pause_at_batch
@@ -23,12 +23,10 @@ from vitrina.embedded.distribution import Missing
 from vitrina.embedded.elasticsearch import EmbeddedElasticsearch
 from vitrina.settings import Settings
 from vitrina.sinks.elasticsearch import bulk
+from vitrina.testing.faults import BUILDING, SENDING
 
 pytestmark = pytest.mark.faults
 
-SENDING = ["before shadow:3", "before bulk:2", "after bulk:2", "before checkpoint:5", "after checkpoint:5"]
-SENDING += ["before confirm:1"]
-BUILDING = ["index created:1", *SENDING, "before swap:1", "after swap:1"]
 MODES = pytest.mark.parametrize(
     "mode", [pytest.param({}, id="full"), pytest.param(CURSOR, id="incremental", marks=pytest.mark.long)]
 )
@@ -39,11 +37,6 @@ def nursery(search: Search) -> Iterator[Nursery]:
     nursery = Nursery(search)
     yield nursery
     nursery.end()
-
-
-def killed(point: str) -> str:
-    name, _, nth = point.partition(":")
-    return f"{name}=kill:{nth}"
 
 
 @pytest.mark.parametrize("point", BUILDING)
@@ -81,12 +74,12 @@ def test_who_sends_again_what_is_in_doubt_may_be_stopped_too(nursery: Nursery, m
     pipeline = nursery.add("doubt", **mode, batch_size=25)
     nursery.lab.run(pipeline)
     nursery.change()
-    nursery.kill_at(pipeline, killed("before bulk:1"))
+    nursery.kill_at(pipeline, killed("before send:1"))
     nursery.lab.sql("DELETE FROM content.items WHERE id % 2 = 0")
     nursery.lab.sql("UPDATE etl.etl_pipelines SET batch_size = 3")
     nursery.lab.sql("UPDATE etl.etl_leases SET expires_at = clock_timestamp(), crashes = 0 WHERE owner IS NOT NULL")
     if how == "kill":
-        nursery.kill_at(pipeline, killed("before bulk:4"))
+        nursery.kill_at(pipeline, killed("before send:4"))
         nursery.take_over(pipeline)
     else:
         pause_at_batch(nursery.lab, pipeline, 3)
@@ -100,7 +93,7 @@ def test_who_sends_again_what_is_in_doubt_may_be_stopped_too(nursery: Nursery, m
 def test_a_rebuild_killed_anywhere_leaves_the_old_index_served_or_the_new_one(nursery: Nursery) -> None:
     pipeline = nursery.add("built")
     nursery.lab.run(pipeline)
-    for point in BUILDING if ROUNDS else ["index created:1", "after bulk:2", "before swap:1", "after swap:1"]:
+    for point in BUILDING if ROUNDS else ["index created:1", "after send:2", "before swap:1", "after swap:1"]:
         before = nursery.search.documents("built")
         nursery.change()
         nursery.kill_at(pipeline, killed(point), rebuild=True)
@@ -118,16 +111,14 @@ def test_a_runner_stopped_in_the_middle_of_a_bulk_writes_nothing_when_it_goes_on
     pipeline = nursery.add("zombie", **mode)
     nursery.lab.run(pipeline)
     nursery.change()
-    zombie = nursery.stop_at(pipeline, "before bulk=stop:2")
+    zombie = nursery.stop_at(pipeline, "before send=stop:2")
     nursery.lab.sql("DELETE FROM content.items WHERE id % 2 = 0")
     nursery.take_over(pipeline)
     nursery.lab.run(pipeline, repair=True)
     nursery.search.forget_deletes("zombie")
     nursery.assert_all_well(pipeline)
     sent = nursery.search.sent("zombie")
-    os.kill(zombie.pid or 0, signal.SIGCONT)
-    zombie.join(patient(60))
-    assert zombie.exitcode == 0
+    nursery.go_on(zombie)
     nursery.assert_all_well(pipeline)
     assert nursery.search.sent("zombie") == sent
     assert nursery.lab.run(pipeline)["rows_written"] == 0
@@ -142,9 +133,8 @@ def test_a_runner_stopped_in_a_rebuild_serves_nothing_when_it_goes_on(nursery: N
     nursery.change()
     nursery.lab.run(pipeline, rebuild=True)
     serves = nursery.search.serves("zombie")
-    os.kill(zombie.pid or 0, signal.SIGCONT)
-    zombie.join(patient(60))
-    assert (zombie.exitcode, nursery.search.serves("zombie")) == (0, serves)
+    nursery.go_on(zombie)
+    assert nursery.search.serves("zombie") == serves
     nursery.lab.run(pipeline)
     nursery.assert_all_well(pipeline)
 
@@ -203,7 +193,7 @@ def test_a_server_is_killed_in_the_middle_of_a_run(
 
 def restart_in_the_middle(nursery: Nursery, server: EmbeddedElasticsearch) -> None:
     pipeline = nursery.add("survivor", batch_size=2)
-    zombie = nursery.stop_at(pipeline, "before bulk=stop:3")
+    zombie = nursery.stop_at(pipeline, "before send=stop:3")
     nursery.take_over(pipeline)
     nursery.lab.sql("DELETE FROM content.items WHERE id <= 20")
     nursery.lab.run(pipeline)

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.faults
 
 GOING = ["before comparison:1", "before checkpoint:2", "after checkpoint:3", "before checkpoint:6"]
 FOLLOWING = ["live slice:1", "live slice:3", "before checkpoint:2", "before checkpoint:4", "after checkpoint:4"]
-SENDING = ["before shadow:3", "before bulk:1", "after bulk:2", "before checkpoint:5", "after checkpoint:5"]
+SENDING = ["before shadow:3", "before send:1", "after send:2", "before checkpoint:5", "after checkpoint:5"]
 SENDING += ["before confirm:1", "live slice:2"]
 CHANGES = (
     "UPDATE content.genre SET name = name || '!' WHERE id = (SELECT genre_id FROM content.genre_film_work LIMIT 1)",

@@ -13,8 +13,9 @@ from tests.sinks import assert_tidy, pause_at_batch
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.repos.indexes import IndexRepo
-from vitrina.sinks.elasticsearch.client import Elastic, Intruder
-from vitrina.sinks.elasticsearch.index import IndexKeeper
+from vitrina.sinks.elasticsearch.client import Elastic
+from vitrina.sinks.elasticsearch.store import ElasticStore
+from vitrina.stores import Superseded
 
 GENRES = """
     SELECT f.id AS film_id, f.title, array_agg(g.name ORDER BY g.name) AS genres
@@ -233,9 +234,9 @@ def test_who_was_taken_over_cannot_move_the_target_back(search: Search) -> None:
     epoch = search.lab.value("SELECT epoch FROM etl.etl_state")
     went(search, pipeline, rebuild=True)
     elastic = Elastic(search.lab.connections.settings)
-    zombie = IndexKeeper(elastic, pipeline.id, search.name(), epoch)
-    with pytest.raises(Intruder, match="is gone"):
-        zombie.serve(old)
+    zombie = ElasticStore(elastic, pipeline.id, f"es:{search.name()}")
+    with pytest.raises(Superseded, match="is gone"):
+        zombie.serve(old.index, epoch)
     assert search.serves() == ["films-000002"]
     elastic.close()
 
@@ -246,7 +247,7 @@ def test_who_was_taken_over_finds_no_alias_to_write_through_and_makes_no_index(s
     epoch = search.lab.value("SELECT epoch FROM etl.etl_state")
     went(search, pipeline)
     with closing(Elastic(search.lab.connections.settings)) as elastic:
-        alias = IndexKeeper(elastic, pipeline.id, search.name(), epoch).write_alias
+        alias = ElasticStore(elastic, pipeline.id, f"es:{search.name()}").write_alias(epoch)
         elastic.bulk(alias, b'{"index": {"_id": "late"}}\n{"title": "too late"}\n')
         assert elastic.get(alias) == {}
     assert "late" not in search.documents()

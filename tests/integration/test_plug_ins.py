@@ -1,6 +1,7 @@
 """What other packages bring by entry point: a writer, a tap. The writer also passes test_writers.py."""
 
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,6 @@ from vitrina.capture.taps import find_kind
 from vitrina.capture.wal import WalTap
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError
-from vitrina.sinks.plugin.store import resolve_store
 
 FILMS = "SELECT f.id AS film_id, f.title, f.rating FROM content.film_work f"
 LIVE = """
@@ -43,7 +43,8 @@ def test_who_was_taken_over_writes_nothing_more(sqlite: SqliteSink) -> None:
     pipeline = sqlite.lab.add(source_query=FILMS, key=["film_id"], target_table=sqlite.target)
     went(sqlite, pipeline)
     before = sqlite.rows(["film_id"])
-    resolve_store(sqlite.target).take(10**6)
+    with closing(sqlite.db) as db, db:
+        db.execute("UPDATE vitrina_mart SET epoch = 1000000")
     sqlite.lab.sql("UPDATE content.film_work SET title = 'other'")
     assert "somebody else writes to sqlite:mart" in failed(sqlite, pipeline)
     assert sqlite.rows(["film_id"]) == before

@@ -14,7 +14,7 @@ from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.engine.mart import Wanted
 from vitrina.engine.stage import MOST_COLUMNS
 from vitrina.inquiries.report import WIDE
-from vitrina.sinks.elasticsearch.shape import MOST_FIELDS, Shape, count_fields
+from vitrina.sinks.elasticsearch.shape import MOST_FIELDS, IndexShape, count_fields
 from vitrina.sinks.table.mart import foresee_mart, prepare_mart
 from vitrina.sql.describe import Column
 
@@ -89,9 +89,9 @@ def index_plan(columns: int, **config: Any) -> tuple[Any, list[Column]]:
 
 
 def test_an_index_with_more_fields_than_it_allows_is_refused_with_the_setting() -> None:
-    Shape.of(*index_plan(MOST_FIELDS))
+    IndexShape.of(*index_plan(MOST_FIELDS))
     with pytest.raises(ConfigError, match=r"1,001 fields.*allows 1,000") as caught:
-        Shape.of(*index_plan(MOST_FIELDS + 1))
+        IndexShape.of(*index_plan(MOST_FIELDS + 1))
     assert "mapping.total_fields.limit: 1001" in str(caught.value.remedy)
 
 
@@ -104,9 +104,9 @@ def test_an_index_with_more_fields_than_it_allows_is_refused_with_the_setting() 
     ],
 )
 def test_the_limit_is_the_pipelines_own_however_it_is_written(settings: dict[str, Any]) -> None:
-    Shape.of(*index_plan(1500, settings=settings))
+    IndexShape.of(*index_plan(1500, settings=settings))
     with pytest.raises(ConfigError, match="allows 1,500"):
-        Shape.of(*index_plan(1501, settings=settings))
+        IndexShape.of(*index_plan(1501, settings=settings))
 
 
 def test_fields_within_fields_count() -> None:

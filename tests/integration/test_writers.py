@@ -9,28 +9,17 @@ from typing import Any
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.sinks import (
-    IndexSink,
-    Sink,
-    TableSink,
-    as_rows,
-    assert_equal,
-    assert_tidy,
-    at_batch,
-    failed,
-    pause_at_batch,
-    went,
-)
+from tests.sinks import IndexSink, Sink, TableSink, as_rows, assert_equal, assert_tidy, at_batch, failed, went
 from tests.support import Lab
 from vitrina import Row, transform
 from vitrina.demo.data import mutate_cinema
-from vitrina.domain.pipeline import Pipeline
+from vitrina.testing import SinkConformance
+from vitrina.testing.conformance import MODES
+from vitrina.testing.marts import CURSOR, add_items, items
 from vitrina.transforms import REGISTRY
 from vitrina.transforms.chain import load_transforms
 
 ROUNDS = int(os.environ.get("VITRINA_ROUNDS", "6"))
-ITEMS = "SELECT id, title, price, at FROM content.item"
-CURSOR: dict[str, Any] = {"mode": "incremental", "incremental_key": "at", "incremental_id_key": "id"}
 CARD = """
     SELECT f.id, f.title, f.rating, array_agg(DISTINCT g.name) FILTER (WHERE g.name IS NOT NULL) AS genres
     FROM content.film_work f LEFT JOIN content.genre_film_work fg ON fg.film_work_id = f.id
@@ -39,7 +28,6 @@ RANKED = """
     SELECT rank() OVER (ORDER BY votes DESC, film_id) AS place, film_id, votes
     FROM (SELECT film_id, count(*) AS votes FROM ugc.ratings GROUP BY film_id) AS counted"""
 LIKED = "SELECT user_id, film_id FROM ugc.likes"
-MODES = pytest.mark.parametrize("mode", [{}, CURSOR], ids=["full", "incremental"])
 
 
 @pytest.fixture(params=["table", pytest.param("index", marks=pytest.mark.elasticsearch), "sqlite"])
@@ -62,24 +50,6 @@ def _registry() -> Iterator[None]:
     REGISTRY.update(known)
 
 
-def items(sink: Sink, count: int = 10, **config: Any) -> Pipeline:
-    """Table content.item and a pipeline over it, not yet run."""
-    make_items(sink.lab, count)
-    return sink.lab.add(
-        **({"source_query": ITEMS, "key": ["id"], "batch_size": 3, "target_table": sink.target} | config)
-    )
-
-
-def make_items(lab: Lab, count: int) -> None:
-    lab.sql("CREATE TABLE content.item (id int, title text, price numeric(9, 2), at timestamptz DEFAULT now())")
-    lab.sql("GRANT SELECT ON content.item TO vitrina_reader")
-    add_items(lab, 1, count)
-
-
-def add_items(lab: Lab, first: int, last: int) -> None:
-    lab.sql("INSERT INTO content.item SELECT n, 'item ' || n, n + 0.5 FROM generate_series(%s::int, %s) n", first, last)
-
-
 def register(name: str, change: Callable[[Row], Any], **contract: Any) -> None:
     """A transform that changes each row; one that gives None is left out."""
 
@@ -94,15 +64,18 @@ def register(name: str, change: Callable[[Row], Any], **contract: Any) -> None:
 
 @pytest.mark.scenario(32)
 def test_inserts_updates_and_deletes_arrive_and_nothing_else_is_written(sink: Sink) -> None:
-    pipeline = items(sink)
-    assert went(sink, pipeline) == (10, 0)
-    assert_equal(sink, pipeline)
-    assert went(sink, pipeline) == (0, 0)
-    sink.lab.sql("UPDATE content.item SET title = 'other' WHERE id IN (2, 5, 9, 10)")
-    sink.lab.sql("DELETE FROM content.item WHERE id IN (1, 3)")
-    add_items(sink.lab, 11, 14)
-    assert went(sink, pipeline) == (8, 2)
-    assert_equal(sink, pipeline)
+    SinkConformance().test_inserts_updates_and_deletes_arrive_and_nothing_else_is_sent(sink)
+
+
+class TestKinds(SinkConformance):
+    """What a plug-in's author runs, over our own kinds too."""
+
+    test_inserts_updates_and_deletes_arrive_and_nothing_else_is_sent: Any = None  # above
+    test_an_older_epoch_changes_nothing: Any = None  # asked of a store: tests/faults/test_plugged.py
+
+    @pytest.fixture
+    def mart(self, sink: Sink) -> Sink:
+        return sink
 
 
 @pytest.mark.scenario(56)
@@ -111,15 +84,6 @@ def test_an_exact_image_counts_as_a_change(sink: Sink) -> None:
     went(sink, pipeline)
     sink.lab.sql("ALTER TABLE content.item ALTER price TYPE numeric(9, 3)")
     assert went(sink, pipeline) == (10, 0)
-    assert_equal(sink, pipeline)
-
-
-def test_an_empty_source_makes_an_empty_mart(sink: Sink) -> None:
-    pipeline = items(sink, 0)
-    assert went(sink, pipeline) == (0, 0)
-    assert_equal(sink, pipeline)
-    add_items(sink.lab, 1, 5)
-    assert went(sink, pipeline) == (5, 0)
     assert_equal(sink, pipeline)
 
 
@@ -172,19 +136,6 @@ def test_a_row_with_a_null_in_its_key_is_named(sink: Sink, mode: dict[str, Any])
     assert "NULL in its key" in error
     assert "nobody" in error
     assert len(sink.rows(["id"])) == 10
-
-
-def test_a_key_of_several_columns(sink: Sink) -> None:
-    sink.lab.sql("CREATE TABLE content.pair (a text, b text, n int)")
-    values = [("x", "y|z"), ("x|y", "z"), ("x\\", "|z"), ("x\\|", "z"), ("", "z"), ("é", "\n")]
-    for n, (a, b) in enumerate(values):
-        sink.lab.sql("INSERT INTO content.pair VALUES (%s, %s, %s)", a, b, n)
-    pipeline = sink.lab.add(source_table="content.pair", key=["a", "b"], batch_size=2, target_table=sink.target)
-    assert went(sink, pipeline) == (6, 0)
-    assert_equal(sink, pipeline)
-    sink.lab.sql("UPDATE content.pair SET n = -1 WHERE n < 2; DELETE FROM content.pair WHERE n = 3")
-    assert went(sink, pipeline) == (2, 1)
-    assert_equal(sink, pipeline)
 
 
 @pytest.mark.parametrize("config", [{}, {"mode": "incremental", "incremental_key": "modified"}], ids=["full", "cursor"])
@@ -255,23 +206,6 @@ def test_a_cursor_whose_position_is_not_the_key(sink: Sink) -> None:
 # ── interrupted ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("what", ["load", "changes", "incremental", "rebuild"])
-def test_a_run_is_paused_in_the_middle_and_goes_on(sink: Sink, what: str) -> None:
-    pipeline = items(sink, 24, **(CURSOR if what == "incremental" else {}))
-    if what in ("changes", "rebuild"):
-        went(sink, pipeline)
-        sink.lab.sql("UPDATE content.item SET title = 'other' WHERE id > 3; DELETE FROM content.item WHERE id < 3")
-    pause_at_batch(sink.lab, pipeline, 2)
-    run = sink.lab.run(pipeline, rebuild=what == "rebuild")
-    if not isinstance(sink, TableSink) or what != "rebuild":  # a table is rebuilt in one batch
-        assert (run["status"], sink.lab.status(pipeline)) == ("PAUSED", "PAUSED")
-        assert 0 < run["rows_written"] < 21
-        assert sink.lab.sql("SELECT * FROM etl.etl_indexes WHERE confirmed <> last_version") == []
-    at_batch(sink.lab, 2, "NULL")
-    went(sink, pipeline)
-    assert_equal(sink, pipeline)
-
-
 def test_a_pause_before_anything_is_done(sink: Sink) -> None:
     pipeline = items(sink)
     status = f"UPDATE etl.etl_pipelines SET status = 'PAUSE_REQUESTED' WHERE id = '{pipeline.id}'"
@@ -301,42 +235,6 @@ def test_a_batch_size_is_reloaded(sink: Sink, mode: dict[str, Any]) -> None:
 
 
 # ── put right ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@MODES
-def test_a_rebuild_writes_everything_anew(sink: Sink, mode: dict[str, Any]) -> None:
-    pipeline = items(sink, **mode)
-    went(sink, pipeline)
-    sink.lab.sql("DELETE FROM content.item WHERE id = 4")
-    add_items(sink.lab, 11, 12)
-    written, _ = went(sink, pipeline, rebuild=True)
-    assert written == 11
-    assert_equal(sink, pipeline)
-    assert went(sink, pipeline) == (0, 0)
-
-
-@MODES
-def test_a_repair_puts_right_what_somebody_has_done_to_the_mart(sink: Sink, mode: dict[str, Any]) -> None:
-    pipeline = items(sink, **mode)
-    went(sink, pipeline)
-    sink.damage("2", "3", {"id": 99, "title": "stranger"})
-    assert went(sink, pipeline, repair=True) == (2, 1)
-    assert_equal(sink, pipeline)
-    sink.lab.sql("UPDATE content.item SET title = 'other', at = clock_timestamp() WHERE id < 4")
-    assert went(sink, pipeline) == (3, 0)
-    assert_equal(sink, pipeline)
-
-
-def test_a_new_column_is_drift_or_is_added(sink: Sink) -> None:
-    pipeline = items(sink, source_query=None, source_table="content.item")
-    went(sink, pipeline)
-    before = sink.rows(["id"])
-    sink.lab.sql("ALTER TABLE content.item ADD COLUMN tags text[] DEFAULT '{a}'")
-    assert "drift" in failed(sink, pipeline)
-    assert sink.rows(["id"]) == before
-    sink.lab.sql("UPDATE etl.etl_pipelines SET on_drift = 'add'")
-    assert went(sink, pipeline) == (10, 0)
-    assert_equal(sink, pipeline)
 
 
 @pytest.mark.scenario(33)

@@ -103,7 +103,7 @@ GUARDS = [
     ),
     Guard(
         "the write alias",
-        "sinks/elasticsearch/index.py",
+        "sinks/elasticsearch/store.py",
         'older = [name for name in found["aliases"] if self._is_up_to(ours, name)]',
         "older: list[str] = []",
         (f"{GENERATIONS}::test_who_was_taken_over_finds_no_alias_to_write_through_and_makes_no_index",),

@@ -32,7 +32,6 @@ from vitrina.demo.following import (
 from vitrina.demo.search import INDEXES, search_films
 from vitrina.domain.errors import FatalError, VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
-from vitrina.domain.policy import is_index
 from vitrina.domain.positions import FullPosition
 from vitrina.embedded.elasticsearch import embedded_elasticsearch
 from vitrina.files import demo_pipelines
@@ -44,6 +43,7 @@ from vitrina.meta.repos.state import StateRepo
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
 from vitrina.sinks.elasticsearch.client import Elastic
+from vitrina.sinks.registry import abilities_of
 from vitrina.sources.connections import Connections
 
 ENDED = ("IDLE", "FAILED", "PAUSED")
@@ -246,7 +246,7 @@ def _show(connections: Connections, pipelines: list[Pipeline], runs: dict[str, d
 
 def _differences(connections: Connections, plan: Plan) -> int:
     with connections.resolve_reader(plan.source) as reader:
-        if not is_index(plan.target):
+        if abilities_of(plan.target).is_compared_in_place:
             return count_differences(reader, plan)
         with closing(Elastic(connections.settings)) as elastic:
             return count_different_documents(reader, plan, elastic)

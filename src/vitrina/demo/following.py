@@ -14,7 +14,7 @@ from psycopg import sql
 from vitrina.capture.installation import install
 from vitrina.domain.errors import FatalError
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.domain.policy import ES_TARGET_PREFIX, is_index
+from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.meta.db import Connection, fetch_one, translated
 from vitrina.meta.repos.captures import CaptureRepo
 from vitrina.settings import Settings
@@ -141,7 +141,7 @@ def looks_at(
     with ExitStack() as stack:
         found: dict[str, Look] = {CARD: partial(_in_table, conn, "genres")}
         rated: dict[str, Look] = {CARD: partial(_in_table, conn, "rating")}
-        if any(map(is_index, marts)):
+        if {FILMS, RATINGS} & {*marts}:
             elastic = stack.enter_context(closing(Elastic(settings)))
             found[FILMS], rated[RATINGS] = partial(_genres, elastic), partial(_rating, elastic)
         yield _only(found, marts), _only(rated, marts)
@@ -167,8 +167,8 @@ def _rating(elastic: Elastic, film: UUID) -> str:
 
 def _document(elastic: Elastic, target: str, film: UUID) -> dict[str, Any]:
     """As it is, also before a refresh; numbers as they were sent."""
-    answer = json.loads(elastic.sources(target.removeprefix(ES_TARGET_PREFIX), [str(film)]), parse_float=str)
-    return dict(answer["docs"][0].get("_source") or {})
+    found = next(elastic.find(target.removeprefix(ES_TARGET_PREFIX), [str(film)]), None)
+    return dict(json.loads(found.text, parse_float=str)) if found and found.text else {}
 
 
 def _change(conn: Connection, statement: Any, params: Mapping[str, Any]) -> None:

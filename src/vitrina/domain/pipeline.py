@@ -9,12 +9,10 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.fields import is_deeper_than, wrong_fields
-from vitrina.domain.policy import is_index, is_outside
 from vitrina.domain.schedule import check_duration, check_schedule
 
 ModeName: TypeAlias = Literal["full", "incremental", "live"]
 WAREHOUSE = "warehouse"
-INDEX_FIELDS = ("mapping", "settings", "adopt")
 MAX_DEPTH = 32  # of what is kept as it is: Elasticsearch takes 20, and JSON and YAML are read and shown recursively
 
 
@@ -152,7 +150,6 @@ def resolve(pipeline: Pipeline) -> Plan:
     select, transforms, target = _from_tasks(pipeline) if pipeline.tasks else _from_fields(pipeline)
     if not target:
         raise ConfigError(f"pipeline {pipeline.name!r} names no target_table", "set it, e.g. analytics.film_dim")
-    _check_index_fields(pipeline, target)
     return Plan(
         source=pipeline.source,
         select=select,
@@ -169,22 +166,6 @@ def resolve(pipeline: Pipeline) -> Plan:
         impact=pipeline.impact,
         continuous=pipeline.mode == "live" and not pipeline.schedule_interval,
     )
-
-
-def _check_index_fields(pipeline: Pipeline, target: str) -> None:
-    unfit = () if is_index(target) else ("mapping", "settings") if is_outside(target) else INDEX_FIELDS
-    given = [name for name in unfit if getattr(pipeline, name)]
-    if given:
-        raise ConfigError(f"pipeline {pipeline.name!r}: {', '.join(given)} is for an index, and {target} is none")
-    if not is_outside(target):
-        return
-    if not pipeline.key:
-        raise ConfigError(f"pipeline {pipeline.name!r}: {target} needs a key", "set key: [column, …]; it becomes _id")
-    if pipeline.publish == "atomic":
-        raise ConfigError(
-            f"pipeline {pipeline.name!r}: publish: atomic is for tables",
-            "leave it out; a rebuild (run --rebuild) replaces an index at once",
-        )
 
 
 def _from_fields(pipeline: Pipeline) -> tuple[str, tuple[str, ...], str | None]:

@@ -22,15 +22,13 @@ class Whitelist:
     indexes: Sequence[str]
     others: Sequence[str] = ()  # with their prefixes: sqlite:*
 
-
-def is_index(target: str) -> bool:
-    """Whether the target is an Elasticsearch index."""
-    return target.startswith(ES_TARGET_PREFIX)
-
-
-def is_outside(target: str) -> bool:
-    """Whether the mart is not a table: an index, or what a plug-in writes, by its prefix."""
-    return ":" in target
+    def rule(self, target: str) -> tuple[str, Sequence[str], re.Pattern[str], str]:
+        """For this target: the setting, its patterns, what a name is like, and the name."""
+        if target.startswith(ES_TARGET_PREFIX):
+            return "VITRINA_ALLOWED_ES_INDEXES", self.indexes, INDEX, target.removeprefix(ES_TARGET_PREFIX)
+        if ":" in target:
+            return "VITRINA_ALLOWED_OTHER_TARGETS", self.others, PREFIXED, target
+        return "VITRINA_ALLOWED_TARGET_TABLES", self.tables, TABLE, target
 
 
 def split_prefix(target: str) -> tuple[str, str]:
@@ -43,24 +41,15 @@ def split_prefix(target: str) -> tuple[str, str]:
 
 def is_allowed_target(target: str, whitelist: Whitelist) -> bool:
     """Whether a pipeline may write to `target`; API and writers both ask here."""
-    if is_index(target):
-        name = target.removeprefix(ES_TARGET_PREFIX)
-        return bool(INDEX.fullmatch(name)) and any(fnmatchcase(name, p) for p in whitelist.indexes)
-    if is_outside(target):
-        return bool(PREFIXED.fullmatch(target)) and any(fnmatchcase(target, p) for p in whitelist.others)
-    return bool(TABLE.fullmatch(target)) and any(fnmatchcase(target, p) for p in whitelist.tables)
+    _, patterns, form, name = whitelist.rule(target)
+    return bool(form.fullmatch(name)) and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def require_allowed_target(target: str, whitelist: Whitelist) -> None:
     """Raise a ConfigError that names the setting unless the target is allowed."""
     if is_allowed_target(target, whitelist):
         return
-    if is_index(target):
-        setting, patterns = "VITRINA_ALLOWED_ES_INDEXES", whitelist.indexes
-    elif is_outside(target):
-        setting, patterns = "VITRINA_ALLOWED_OTHER_TARGETS", whitelist.others
-    else:
-        setting, patterns = "VITRINA_ALLOWED_TARGET_TABLES", whitelist.tables
+    setting, patterns, _, _ = whitelist.rule(target)
     allowed = ", ".join(patterns) or "nothing"
     raise ConfigError(
         f"target {target!r} is not allowed: {setting} allows {allowed}",

@@ -1,5 +1,6 @@
 """What keeps a mart: prepares it, gives the statements that compare and write, and takes note of what was written."""
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from vitrina.engine.converge import MartSql
@@ -10,8 +11,24 @@ from vitrina.sql.describe import Column
 UNLIMITED = 2**31
 
 
+@dataclass(frozen=True)
+class Abilities:
+    """What a kind of mart can do."""
+
+    commits_with_checkpoint: bool  # its rows and the position move in one transaction
+    is_compared_in_place: bool  # statements of the warehouse see the mart itself
+    needs_shadow: bool  # what was sent is kept beside it: compared by that, and confirmed later
+    swaps: bool  # a rebuild fills another one beside it, which takes its place in one move
+    is_mapped: bool = False  # its pipeline may say how fields are kept: mapping, settings
+
+
 class Writer(Protocol):
     """One run's writer. All its statements run inside fenced transactions."""
+
+    @property
+    def abilities(self) -> Abilities:
+        """Of the mart."""
+        ...
 
     @property
     def fields(self) -> tuple[Column, ...]:

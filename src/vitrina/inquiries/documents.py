@@ -1,4 +1,4 @@
-"""Reconcile an index: what it really holds, read from one point in time, against the query's documents.
+"""Reconcile a mart elsewhere: what it really holds, read from one point in time, against the query's documents.
 
 Not the shadow, which is only what we think it holds. Documents are compared by hash; of those that differ, the fields
 are shown.
@@ -6,8 +6,9 @@ are shown.
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from psycopg import sql
@@ -23,11 +24,11 @@ from vitrina.inquiries.inquiry import Inquiry
 from vitrina.inquiries.report import SHOWN_LENGTH, ReportSql
 from vitrina.meta.db import transaction
 from vitrina.sinks.documents.mirror import ID, Mirrored, mirror
+from vitrina.sinks.documents.shape import DOCUMENT
+from vitrina.sinks.documents.sink import writer_of
 from vitrina.sinks.documents.statements import HASH, HASHED, NOTHING, ShadowSql, made_once, shadow_columns
-from vitrina.sinks.documents.writer import IndexWriter
-from vitrina.sinks.elasticsearch.outlet import Outlet
-from vitrina.sinks.elasticsearch.shape import DOCUMENT
 from vitrina.sql.describe import Column
+from vitrina.stores import Document, Store
 from vitrina.transforms import Row
 
 CONTROL = "vitrina_control"
@@ -37,13 +38,13 @@ SETTLE_SECONDS = 1.5  # longer than an index takes to show what it was sent
 
 
 @dataclass
-class IndexReconciliation:
-    """One comparison of an index with its query. Writes to nothing but scratch tables."""
+class DocumentReconciliation:
+    """One comparison of such a mart with its query. Writes to nothing but scratch tables."""
 
     inquiry: Inquiry
     params: ReconcileParams
     job: Job
-    outlet: Outlet
+    store: Store
     work: Work = field(init=False)
 
     def report(self) -> dict[str, Any]:
@@ -82,11 +83,10 @@ class IndexReconciliation:
     # ── both sides ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _prepare(self) -> None:
-        assert isinstance(self.job.writer, IndexWriter)
-        self.writer = self.job.writer
-        self.index = self.outlet.keeper.target
-        if not self.outlet.keeper.behind_target():
-            raise ConfigError(f"index {self.index} does not exist yet", "run the pipeline first")
+        self.writer = writer_of(self.job)
+        self.served = [*self.store.served()]
+        if not self.served:
+            raise ConfigError(f"{self.inquiry.plan.target} does not exist yet", "run the pipeline first")
         names = [c.name for c in self.writer.fields]
         asked = self.params.control_field
         if asked and asked not in names:
@@ -103,7 +103,10 @@ class IndexReconciliation:
 
     def _mirror(self) -> None:
         with self.inquiry.scratch() as conn:
-            mirror(conn, self.mirrored, self.outlet.scan(self.index), self.control, self.job.check)
+            mirror(conn, self.mirrored, self._documents_held(), self.control, self.job.check)
+
+    def _documents_held(self) -> Iterator[Document]:
+        return chain.from_iterable(map(self.store.read, self.served))
 
     @property
     def _source(self) -> sql.Composable:
@@ -174,8 +177,8 @@ class IndexReconciliation:
         return {row["id"]: _exact(row["doc"]) for row in self._read(text)} if ids else {}
 
     def _held(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        answer = _exact(self.outlet.sources(self.index, list(ids))) if ids else {}
-        return {doc["_id"]: doc["_source"] for doc in answer.get("docs", []) if "_source" in doc}
+        found = [document for name in self.served for document in self.store.find(name, ids)] if ids else []
+        return {document.id: _exact(document.text) for document in found if document.text}
 
     def _sample(self, id_: str, wanted: dict[str, Any] | None, held: dict[str, Any] | None) -> dict[str, Any]:
         document = wanted or held or {}
@@ -198,7 +201,7 @@ def _mart(mirrored: Mirrored, columns: Sequence[Column], key: tuple[str, ...]) -
     )
 
 
-def _exact(text: str | bytes) -> Any:
+def _exact(text: str) -> Any:
     """JSON whose numbers keep their digits."""
     return json.loads(text, parse_float=str)
 

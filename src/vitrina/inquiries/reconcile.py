@@ -13,20 +13,21 @@ from typing import Any
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
-from vitrina.domain.policy import is_outside, split_table
+from vitrina.domain.policy import split_table
 from vitrina.domain.request import ReconcileParams
 from vitrina.engine.converge import key_arrays
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import Job, ask, execute, fetch
 from vitrina.engine.mart import Mart
 from vitrina.engine.reading import why_apart
-from vitrina.engine.stage import KeySegment
+from vitrina.engine.stage import KeySegment, Stage
 from vitrina.engine.work import Work
-from vitrina.inquiries.documents import IndexReconciliation
+from vitrina.inquiries.documents import DocumentReconciliation
 from vitrina.inquiries.inquiry import Inquiry
 from vitrina.inquiries.report import ReportSql
 from vitrina.meta.db import transaction
-from vitrina.sinks.registry import resolve_outlet
+from vitrina.sinks.documents.mirror import Mirrored
+from vitrina.sinks.registry import open_store
 from vitrina.sinks.table.mart import inspect, prepare_mart
 from vitrina.transforms import Row
 
@@ -37,11 +38,19 @@ KINDS = ("missing", "extra", "different")
 def reconcile(inquiry: Inquiry, params: dict[str, Any]) -> dict[str, Any]:
     """The report."""
     wanted = ReconcileParams.parse(params)
-    if not is_outside(inquiry.plan.target):
-        return Reconciliation(inquiry, wanted).report()
     job = inquiry.job()
-    with closing(resolve_outlet(job, inquiry.settings, epoch=0)) as outlet:  # it only reads
-        return IndexReconciliation(inquiry, wanted, job, outlet).report()
+    store = open_store(job, inquiry.settings)
+    if store is None:
+        return Reconciliation(inquiry, wanted, job).report()
+    with closing(store):
+        return DocumentReconciliation(inquiry, wanted, job, store).report()
+
+
+def drop_scratch(inquiry: Inquiry) -> None:
+    """The tables that a reconciliation may have left."""
+    with inquiry.scratch() as conn:
+        for table in (Stage(inquiry.id, ()), KeySegment(inquiry.id, ()), Mirrored(inquiry.id, ())):
+            table.drop(conn)
 
 
 @dataclass
@@ -50,7 +59,7 @@ class Reconciliation:
 
     inquiry: Inquiry
     params: ReconcileParams
-    job: Job = field(init=False)
+    job: Job
     work: Work = field(init=False)
     statements: ReportSql = field(init=False)
 
@@ -88,7 +97,6 @@ class Reconciliation:
     # ── what is compared ─────────────────────────────────────────────────────────────────────────────────────
 
     def _prepare(self) -> None:
-        self.job = self.inquiry.job()
         self.work = Work(self.job, self._mart(), [])
         self.statements = ReportSql(self.work.mart)
 

@@ -8,12 +8,13 @@ import structlog
 from psycopg.rows import DictRow
 
 from vitrina.domain.errors import VitrinaError
-from vitrina.domain.policy import is_outside, split_table
+from vitrina.domain.policy import split_table
 from vitrina.domain.positions import LivePosition
 from vitrina.engine.live.presence import look_at, why_emptied
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.dependencies import DependencyRepo
 from vitrina.runner.service import Duty, Service, Session
+from vitrina.sinks.registry import abilities_of
 from vitrina.sources.connections import Connections
 from vitrina.sql.dependencies import Facts, Needs, digest, look, together
 from vitrina.sql.differences import differences, in_words
@@ -70,7 +71,7 @@ class DependencyDesk:
         """The mart itself: one that was emptied at rest is woken, and sees to it. That of another system tells nothing
         here; its audit looks."""
         left = LivePosition.parse(mart["checkpoint"]).mart if mart["checkpoint"] else None
-        if left is None or is_outside(mart["target"]):
+        if left is None or not abilities_of(mart["target"]).is_compared_in_place:
             return
         try:
             found = look_at(conn, *split_table(mart["target"]))

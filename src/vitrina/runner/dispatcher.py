@@ -18,7 +18,6 @@ from vitrina.domain.lifecycle import RunStatus
 from vitrina.meta.repos.leases import Claim, LeaseRepo, error_columns
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.metrics.events import Meter
-from vitrina.neighbours import neighbours_of
 from vitrina.runner.control import Interrupted, RunControl
 from vitrina.runner.executor import PipelineExecutor
 from vitrina.runner.heartbeat import Heartbeat
@@ -26,6 +25,7 @@ from vitrina.runner.identity import Identity
 from vitrina.runner.runlog import RunLog
 from vitrina.runner.schedules import plan_due
 from vitrina.runner.service import Session
+from vitrina.sinks.registry import neighbours_of
 from vitrina.sources.connections import Connections
 from vitrina.tracing import span
 

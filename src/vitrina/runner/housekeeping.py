@@ -10,8 +10,7 @@ from vitrina.meta.db import Connection, queries, translated
 from vitrina.runner.identity import Identity
 from vitrina.runner.manager import PipelineManager
 from vitrina.runner.service import Duty, Service
-from vitrina.sinks.documents.tidying import tidy_indexes
-from vitrina.sinks.elasticsearch.health import look_at_elasticsearch
+from vitrina.sinks import registry
 from vitrina.sources.connections import Connections
 
 RUNNERS = queries("runners")
@@ -39,11 +38,11 @@ class Housekeeper:
     def _tidy(self) -> None:
         with self.connections.open_warehouse("tidying") as conn:
             self.manage(conn).tidy()
-            tidy_indexes(conn, self.connections.settings)
+            registry.tidy(conn, self.connections.settings)
 
     def _look_at_sinks(self) -> None:
         """The control plane talks to no sink: it shows what a runner has seen."""
-        seen = look_at_elasticsearch(self.connections.settings, self.connections.neighbours)
+        seen = registry.look_at_sinks(self.connections.settings, self.connections.neighbours)
         if self.stopping.is_set():
             return
         with translated(), self.connections.open_warehouse("housekeeper") as conn:

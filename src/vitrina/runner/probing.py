@@ -1,14 +1,13 @@
 """The prober: asks a neighbour that does not answer, outside the slots and one attempt at a time, until it does."""
 
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from threading import Event, Thread
 
 from vitrina.domain.errors import VitrinaError
-from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.runner.service import pause_after
-from vitrina.sinks.elasticsearch.client import LITTLE_TIME, Elastic
+from vitrina.sinks import registry
 from vitrina.sources.connections import Connections
 
 LONGEST_PAUSE = 15.0  # seconds between two attempts
@@ -35,9 +34,6 @@ class Prober:
                 self._ask(name)
 
     def _ask(self, name: str) -> None:
-        if name == ES_TARGET_PREFIX:
-            with closing(Elastic(self.connections.settings, LITTLE_TIME, self.connections.neighbours)) as elastic:
-                elastic.version()
-        else:
+        if not registry.probe(name, self.connections.settings, self.connections.neighbours):
             with self.connections.resolve_reader(name) as reader:
                 reader.version()

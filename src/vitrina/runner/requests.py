@@ -13,10 +13,9 @@ from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, VitrinaE
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline
 from vitrina.domain.request import PreviewParams, RequestKind
-from vitrina.engine.stage import KeySegment, Stage
 from vitrina.inquiries.inquiry import Inquiry
 from vitrina.inquiries.preview import preview
-from vitrina.inquiries.reconcile import reconcile
+from vitrina.inquiries.reconcile import drop_scratch, reconcile
 from vitrina.meta.db import cancel
 from vitrina.meta.repos.requests import RequestClaim, RequestRepo
 from vitrina.planning import check_plan, vet_plan
@@ -25,7 +24,6 @@ from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.limits import name_limit
 from vitrina.runner.service import Session
-from vitrina.sinks.documents.mirror import Mirrored
 from vitrina.sources.connections import Connections
 
 log = structlog.get_logger()
@@ -186,8 +184,6 @@ def _drop_scratch(claim: RequestClaim, inquiry: Inquiry) -> None:
     if claim.kind != RequestKind.RECONCILE or inquiry.conn.closed or inquiry.conn.broken:
         return
     try:
-        with inquiry.scratch() as conn:
-            for table in (Stage(claim.id, ()), KeySegment(claim.id, ()), Mirrored(claim.id, ())):
-                table.drop(conn)
+        drop_scratch(inquiry)
     except VitrinaError as error:
         log.warning("scratch table kept", request=str(claim.id), reason=str(error))

@@ -1,43 +1,102 @@
-"""Which sink serves a plan, by its target: ours, or one that a plug-in has registered."""
+"""Which kind of mart a target is, by its prefix: the one table of kinds, and what is asked of all of them alike."""
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
+from typing import Any
 
-from vitrina.domain.pipeline import Plan
-from vitrina.domain.policy import is_index, is_outside
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.pipeline import WAREHOUSE, Plan
 from vitrina.engine.job import Job, Mode
 from vitrina.engine.modes import make_mode
-from vitrina.engine.writer import Writer
+from vitrina.engine.writer import Abilities, Writer
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.indexes import expired
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
-from vitrina.sinks.documents.delivery import Delivery
-from vitrina.sinks.documents.writer import IndexWriter
-from vitrina.sinks.elasticsearch.outlet import ElasticOutlet, Outlet
-from vitrina.sinks.elasticsearch.shape import Shape
-from vitrina.sinks.plugin.store import StoreOutlet
-from vitrina.sinks.table.writer import TableWriter
+from vitrina.sinks.documents.sink import DocumentSink
+from vitrina.sinks.documents.tidying import drop_orphans
+from vitrina.sinks.elasticsearch.sink import ElasticSink
+from vitrina.sinks.plugin.sink import PluginSink
+from vitrina.sinks.sink import Sink
+from vitrina.sinks.table.sink import TableSink
 from vitrina.sources.connections import Connections
 from vitrina.sql.describe import Column
+from vitrina.stores import Store
+
+TABLE = ""  # has no prefix
+KINDS: dict[str, Sink] = {
+    TABLE: TableSink(),
+    "es": ElasticSink(),
+}
+
+
+def resolve_sink(target: str) -> Sink:
+    """One of ours, else whatever a plug-in may have registered."""
+    prefix, is_prefixed, _ = target.partition(":")
+    prefix = prefix if is_prefixed else TABLE
+    return KINDS.get(prefix) or PluginSink(prefix)
+
+
+def abilities_of(target: str) -> Abilities:
+    """What its kind can do."""
+    return resolve_sink(target).abilities
+
+
+def check_fields(plan: Plan) -> None:
+    """A ConfigError for what the pipeline says and its kind of mart cannot do."""
+    target, can = plan.target, abilities_of(plan.target)
+    given = [name for name in ("mapping", "settings") if getattr(plan, name) and not can.is_mapped]
+    given += ["adopt"] if plan.adopt and not can.swaps else []
+    if given:
+        raise ConfigError(f"{', '.join(given)} is for an index, and {target} is none", "leave it out")
+    if can.needs_shadow and not plan.key:
+        raise ConfigError(f"{target} needs a key", "set key: [column, …]; it becomes _id")
+    if plan.publish == "atomic" and not can.commits_with_checkpoint:
+        remedy = "leave it out; a rebuild (run --rebuild) replaces an index at once"
+        raise ConfigError("publish: atomic is for tables", remedy)
 
 
 def resolve_writer(plan: Plan, output: Sequence[Column], *, builds: bool) -> Writer:
     """For the target, over what the query or the last transform gives; documents are built by the source, if it can."""
-    if is_outside(plan.target):
-        return IndexWriter(Shape.of(plan, output), built=builds)
-    return TableWriter()
+    return resolve_sink(plan.target).writer(plan, output, builds=builds)
 
 
 def resolve_mode(job: Job, connections: Connections, epoch: int) -> Mode:
     """The steps for a job's mode and target."""
-    make = partial(make_mode, connections=connections)
-    if isinstance(job.writer, IndexWriter):
-        outlet = resolve_outlet(job, connections.settings, epoch, connections.neighbours)
-        return Delivery(job, job.writer, make, outlet, connections.settings.es_grace_seconds)
-    return make(job)
+    return resolve_sink(job.plan.target).mode(job, partial(make_mode, connections=connections), connections, epoch)
 
 
-def resolve_outlet(job: Job, settings: Settings, epoch: int, neighbours: Neighbours | None = None) -> Outlet:
-    """The way to a mart that is no table."""
-    if is_index(job.plan.target):
-        return ElasticOutlet(settings, job.pipeline_id, job.plan.target, epoch, neighbours)
-    return StoreOutlet(job.pipeline_id, job.plan.target, epoch, job.written)
+def open_store(job: Job, settings: Settings) -> Store | None:
+    """For somebody who only reads; None where statements see the mart itself."""
+    sink = resolve_sink(job.plan.target)
+    return sink.open_for(job, settings) if isinstance(sink, DocumentSink) else None
+
+
+# ── asked of all kinds ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def neighbours_of(source: str, target: str) -> list[str]:
+    """Whom a pipeline needs beside the warehouse."""
+    return [name for name in (source, resolve_sink(target).neighbour) if name not in (WAREHOUSE, "")]
+
+
+def look_at_sinks(settings: Settings, neighbours: Neighbours) -> dict[str, Any]:
+    """How they answer, by name, for people."""
+    return {name: seen for sink in KINDS.values() for name, seen in sink.look(settings, neighbours).items()}
+
+
+def probe(name: str, settings: Settings, neighbours: Neighbours) -> bool:
+    """Ask the sink that is known to the neighbours by this name; whether there is one."""
+    sink = next((sink for sink in KINDS.values() if name and sink.neighbour == name), None)
+    if sink:
+        sink.probe(settings, neighbours)
+    return sink is not None
+
+
+def tidy(conn: Connection, settings: Settings) -> None:
+    """Remove what no run comes back to, each kind by itself: one that does not answer keeps nobody from the others."""
+    drop_orphans(conn)
+    retired = sorted(expired(conn, settings.es_grace_seconds), key=lambda generation: generation.target)
+    for prefix, generations in groupby(retired, lambda generation: generation.target.partition(":")[0]):
+        resolve_sink(f"{prefix}:").tidy(conn, settings, [*generations])

@@ -7,10 +7,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from vitrina.domain.errors import ConfigError, RetryableError
-from vitrina.stores import Document, Field, Superseded
+from vitrina.stores import Batch, Document, Field, Mark, Store, Superseded
 
 BOOKS = """
-    CREATE TABLE IF NOT EXISTS vitrina_sets (name TEXT PRIMARY KEY, mark TEXT NOT NULL, fields TEXT NOT NULL);
+    CREATE TABLE IF NOT EXISTS vitrina_sets (name TEXT PRIMARY KEY, owner TEXT, id TEXT, fields TEXT NOT NULL);
     CREATE TABLE IF NOT EXISTS vitrina_mart (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER, served TEXT);
     INSERT OR IGNORE INTO vitrina_mart VALUES (1, 0, NULL);
 """
@@ -24,7 +24,7 @@ def open_store(name: str) -> "SqliteStore":
     return SqliteStore(Path(folder) / f"{name}.sqlite", name)
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """One file a mart: a table of documents for each set, and a view with the mart's name over the one served."""
 
     def __init__(self, file: Path, view: str) -> None:
@@ -32,17 +32,19 @@ class SqliteStore:
         with self._open() as db:
             db.executescript(BOOKS)
 
-    def take(self, epoch: int) -> None:
-        """The fence: `_begin` compares with it in every transaction that writes."""
+    def take(self, name: str, epoch: int) -> None:
+        """The fence, for all sets: `_begin` compares with it in every transaction that writes."""
+        del name
         with self._begin(epoch) as db:
             db.execute("UPDATE vitrina_mart SET epoch = ?", [epoch])
 
-    def sets(self) -> Mapping[str, str]:
+    def mark(self, name: str) -> Mark | None:
         """From the books."""
         with self._open() as db:
-            return dict(db.execute("SELECT name, mark FROM vitrina_sets").fetchall())
+            found = db.execute("SELECT owner, id FROM vitrina_sets WHERE name = ?", [name]).fetchone()
+            return Mark(*found) if found else None
 
-    def create(self, name: str, mark: str, fields: Sequence[Field], epoch: int) -> None:
+    def create(self, name: str, mark: Mark, fields: Sequence[Field], epoch: int) -> None:
         """A table of its own."""
         columns = ", ".join(
             f"document ->> {_text('$.' + _name(field.name))} AS {_name(field.name)}" for field in fields
@@ -50,12 +52,12 @@ class SqliteStore:
         with self._begin(epoch) as db:
             db.execute(f"DROP TABLE IF EXISTS {_name(name)}")
             db.execute(f"CREATE TABLE {_name(name)} (id TEXT PRIMARY KEY, version INTEGER, document TEXT)")
-            db.execute("INSERT OR REPLACE INTO vitrina_sets VALUES (?, ?, ?)", [name, mark, columns])
+            db.execute("INSERT OR REPLACE INTO vitrina_sets VALUES (?, ?, ?, ?)", [name, mark.owner, mark.id, columns])
 
-    def write(self, name: str, documents: Sequence[Document], epoch: int) -> None:
+    def write(self, name: str, batch: Batch, epoch: int) -> None:
         """One transaction of SQLite: all of them, or none."""
-        put = [(document.id, document.version, document.text) for document in documents if document.text is not None]
-        gone = [(document.id,) for document in documents if document.text is None]
+        put = [(document.id, document.version, document.text) for document in batch if document.text is not None]
+        gone = [(document.id,) for document in batch if document.text is None]
         with self._begin(epoch) as db:
             db.executemany(f"INSERT OR REPLACE INTO {_name(name)} VALUES (?, ?, ?)", put)
             db.executemany(f"DELETE FROM {_name(name)} WHERE id = ?", gone)
@@ -79,20 +81,17 @@ class SqliteStore:
             db.execute(f"CREATE VIEW {_name(self.view)} AS SELECT {columns} FROM {_name(name)}")
             db.execute("UPDATE vitrina_mart SET served = ?", [name])
 
-    def served(self) -> str | None:
+    def served(self) -> Mapping[str, Mark]:
         """As noted."""
+        noted = "SELECT s.name, s.owner, s.id FROM vitrina_sets s JOIN vitrina_mart m ON m.served = s.name"
         with self._open() as db:
-            served: str | None = db.execute("SELECT served FROM vitrina_mart").fetchone()[0]
-            return served
+            return {name: Mark(owner, id_) for name, owner, id_ in db.execute(noted)}
 
     def drop(self, name: str) -> None:
         """The table and its line in the books."""
         with self._open() as db, db:
             db.execute(f"DROP TABLE IF EXISTS {_name(name)}")
             db.execute("DELETE FROM vitrina_sets WHERE name = ?", [name])
-
-    def close(self) -> None:
-        """Nothing is held between calls."""
 
     @contextmanager
     def _begin(self, epoch: int) -> Iterator[sqlite3.Connection]:

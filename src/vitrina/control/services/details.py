@@ -16,7 +16,7 @@ from vitrina.control.services.looking import Looking
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.events import Event, Said
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.domain.policy import is_outside, split_table
+from vitrina.domain.policy import split_table
 from vitrina.engine.pieces import column_of
 from vitrina.inquiries.preview import SHOWN_LENGTH
 from vitrina.inquiries.report import shown
@@ -25,6 +25,7 @@ from vitrina.meta.repos.overview import OverviewRepo
 from vitrina.meta.repos.pipelines import StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import StateRepo
+from vitrina.sinks.registry import abilities_of
 from vitrina.sources.source import Source
 from vitrina.sql.owned import code_of_reading
 
@@ -81,7 +82,7 @@ class Details:
     def sample(self, stored: StoredPipeline, limit: int) -> dict[str, Any]:
         """The first rows of its mart, every value as Postgres writes it."""
         target = stored.target or ""
-        if is_outside(target):
+        if not abilities_of(target).is_compared_in_place:
             raise Invalid(f"{target} is no table: its documents are not shown here", "search it where it is")
         with self.plane.connections.read_warehouse() as reader:
             for code in code_of_reading(reader.conn, *split_table(target)):

@@ -13,7 +13,8 @@ from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import IndexRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.settings import Settings
-from vitrina.sinks.elasticsearch.shape import Shape
+from vitrina.sinks.documents.shape import Shape
+from vitrina.sinks.elasticsearch.shape import IndexShape
 from vitrina.sql.describe import Column
 
 TYPES = """
@@ -52,7 +53,7 @@ def index_findings(
         yield Finding("warning", "target_table", Code.NO_ELASTICSEARCH)
     if plan.adopt:
         yield Finding("warning", "adopt", Code.ADOPTS, {"index": _name(plan)})
-    shape = Shape.of(plan, output)
+    shape = IndexShape.of(plan, output)
     yield from _mapping_findings(plan.mapping)
     yield from _served_findings(plan, shape, served)
 
@@ -83,11 +84,11 @@ def _mapping_findings(mapping: Mapping[str, dict[str, Any]]) -> Iterator[Finding
             yield Finding("warning", "mapping", Code.MAPPING_TYPE_UNKNOWN, {"field": name, "type": kind})
 
 
-def _served_findings(plan: Plan, shape: Shape, served: Served | None) -> Iterator[Finding]:
+def _served_findings(plan: Plan, shape: IndexShape, served: Served | None) -> Iterator[Finding]:
     """What the next run makes of it."""
     fields = [f"{name} {_kind(definition)}" for name, definition in shape.mapping.items()]
     data = {"index": _name(plan), "fields": fields}
-    if served is None or served.target != _name(plan):
+    if served is None or served.target != plan.target:
         yield Finding("info", "target_table", Code.WOULD_CREATE_INDEX, data)
     elif served.shape == shape.fingerprint:
         yield Finding("info", "target_table", Code.INDEX_HAS, data)

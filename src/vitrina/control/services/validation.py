@@ -13,7 +13,7 @@ from vitrina.control.services.indexing import Served, index_findings, plugged_fi
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.findings import Code, Finding, Level, refusal
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
-from vitrina.domain.policy import is_allowed_target, is_index, is_outside, require_allowed_target, split_table
+from vitrina.domain.policy import is_allowed_target, require_allowed_target, split_table
 from vitrina.domain.wording import NESTED, Json
 from vitrina.engine.converge import MartSql, QueryText, Window
 from vitrina.engine.forecast import foretell_full
@@ -24,6 +24,7 @@ from vitrina.engine.work import Work
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture
 from vitrina.planning import check_query, make_job, resolve_key
+from vitrina.sinks.registry import abilities_of, check_fields
 from vitrina.sinks.table.mart import foresee_mart, inspect
 from vitrina.sources.connections import Connections
 from vitrina.sources.source import Source
@@ -60,6 +61,7 @@ class Validation:
         self.findings, self.columns, self.reading = [], [], None
         with self._found("configuration"):
             plan = resolve(pipeline)
+            check_fields(plan)
             self._check_target(plan)
             with self._found("source_query"):
                 plan = plan.model_copy(update={"select": check_query(plan, self.connections.settings)})
@@ -84,7 +86,7 @@ class Validation:
         if output is None:
             return
         mart = None
-        if is_outside(plan.target):
+        if abilities_of(plan.target).needs_shadow:
             self._check_index(pipeline, plan, output)
         else:
             mart = self._check_mart(pipeline, plan, output)
@@ -162,7 +164,7 @@ class Validation:
     def _check_index(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> None:
         unknown = set(plan.mapping) - {c.name for c in output}
         with self._found("mapping" if unknown else "target_table"):
-            findings = index_findings if is_index(plan.target) else plugged_findings
+            findings = index_findings if abilities_of(plan.target).is_mapped else plugged_findings
             self.findings += findings(plan, output, self.connections.settings, self.served(pipeline.id))
 
     def _check_unique(self, reader: Source, query: QueryText) -> None:

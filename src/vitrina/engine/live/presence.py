@@ -10,7 +10,6 @@ from dataclasses import replace
 from psycopg import sql
 
 from vitrina.domain.errors import RetryableError
-from vitrina.domain.policy import is_outside
 from vitrina.domain.positions import LivePosition, Storage
 from vitrina.domain.run import Counts
 from vitrina.engine.job import fetch
@@ -53,7 +52,7 @@ class Presence:
     def __init__(self, work: Work) -> None:
         self.work = work
         self._name = work.mart.schema, work.mart.table
-        self._is_left_alone = is_outside(work.job.plan.target) or work.mart.seal is not None
+        self._is_left_alone = not work.job.writer.abilities.is_compared_in_place or work.mart.seal is not None
         self._looked = float("-inf")
 
     def note(self, conn: Connection, position: LivePosition) -> LivePosition:

@@ -1,4 +1,4 @@
-"""The generations of an Elasticsearch mart: which index is built, which is served, which is to go."""
+"""The generations of a mart elsewhere: which set of documents is built, which is served, which is to go."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
+from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
 
 SQL = queries("indexes")
@@ -33,7 +34,7 @@ class Generation:
         return cls(
             row["pipeline_id"],
             row["generation"],
-            row["target"],
+            row["target"] if ":" in row["target"] else ES_TARGET_PREFIX + row["target"],
             row["index_name"],
             row["index_uuid"],
             row["state"],
@@ -61,7 +62,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class IndexRepo:
-    """Table `etl_indexes`."""
+    """Table `etl_indexes`, which has the targets of Elasticsearch without their prefix."""
 
     conn: Connection
     pipeline_id: UUID
@@ -73,6 +74,7 @@ class IndexRepo:
 
     def add(self, number: int, target: str, index: str, shape: str, key: Sequence[str]) -> None:
         """A new generation, to be built."""
+        target = target.removeprefix(ES_TARGET_PREFIX)
         self._execute("add", number, target=target, index_name=index, shape=shape, key=list(key))
 
     def give_up_building(self) -> None:

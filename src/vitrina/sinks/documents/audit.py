@@ -1,4 +1,4 @@
-"""The audit's look at an index itself: are its documents what was sent, and are there others?"""
+"""The audit's look at the mart itself: are its documents what was sent, and are there others?"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,34 +9,34 @@ from vitrina.engine.job import Job, execute, fetch
 from vitrina.meta.db import Connection
 from vitrina.sinks.documents.mirror import Mirror
 from vitrina.sinks.documents.statements import HASH, ShadowSql, digest
-from vitrina.sinks.documents.writer import IndexWriter
-from vitrina.sinks.elasticsearch.outlet import Outlet
+from vitrina.sinks.documents.writer import ShadowWriter
+from vitrina.stores import Store
 
 AT_ONCE = 200  # documents that are asked for
 
 
 @dataclass(frozen=True)
-class IndexAudit:
+class DocumentAudit:
     """See `Beyond`. Everything that was sent has arrived first: then the shadow says what must be there."""
 
     job: Job
-    writer: IndexWriter
-    outlet: Outlet
+    writer: ShadowWriter
+    store: Store
     await_arrival: Callable[[], None]
 
     def is_emptied(self, conn: Connection) -> bool:
         """By its number of documents, which costs little."""
         self.await_arrival()
-        if self.outlet.keeper.count(self._index):
+        if self.store.count(self._set):
             return False
         return bool(fetch(conn, self._shadow(conn).count_documents())["rows"])
 
     def weed(self, conn: Connection) -> int:
-        """Strangers show in the number of documents; only if there are too many is the whole index read."""
+        """Strangers show in the number of documents; only if there are too many is all of it read."""
         self.await_arrival()
-        if self.outlet.keeper.count(self._index) <= fetch(conn, self._shadow(conn).count_documents())["rows"]:
+        if self.store.count(self._set) <= fetch(conn, self._shadow(conn).count_documents())["rows"]:
             return 0
-        looked = Mirror(self.job, self.writer, self.outlet).look(conn)
+        looked = Mirror(self.job, self.writer, self.store).look(conn)
         return looked.counts.deleted
 
     def doubt(self, conn: Connection, condition: sql.Composable) -> None:
@@ -44,8 +44,9 @@ class IndexAudit:
         self.await_arrival()
         shadow = self._shadow(conn)
         for ids in self._ids(conn, shadow, condition):
-            held = self.outlet.sources(self._index, ids).decode()
-            execute(conn, _doubt(shadow, condition), [held, ids])
+            held = [*self.store.find(self._set, ids)]
+            columns = [[d.id for d in held], [d.text for d in held], ids]
+            execute(conn, _doubt(shadow, condition), columns)
 
     def _ids(self, conn: Connection, shadow: ShadowSql, condition: sql.Composable) -> Iterator[list[str]]:
         text = sql.SQL("SELECT {} AS id FROM {} AS m").format(shadow.shape.id_of("m"), shadow.part(condition))
@@ -59,25 +60,22 @@ class IndexAudit:
         return self.writer.statements(mart)
 
     @property
-    def _index(self) -> str:
+    def _set(self) -> str:
         assert self.writer.generation is not None
         return self.writer.generation.index
 
 
 def _doubt(shadow: ShadowSql, condition: sql.Composable) -> sql.Composed:
-    """Of the ids in $2, those that the answer in $1 does not have as they were sent."""
+    """Of the ids in $3, those that are not among the documents in $1 and $2 as they were sent."""
     text = """
         WITH held AS MATERIALIZED (
-            SELECT d ->> '_id' AS id, {digest} AS hash
-            FROM json_array_elements($1::json -> 'docs') AS d,
-                 LATERAL (SELECT (d -> '_source')::text OFFSET 0) AS t (source)
-            WHERE d ->> 'found' = 'true'
+            SELECT d.id, {digest} AS hash FROM unnest($1::text[], $2::text[]) AS d (id, source)
         )
         UPDATE {shadow} AS m SET {hash} = ''
-        WHERE {condition} AND m.{hash} IS NOT NULL AND {id} = ANY ($2::text[])
+        WHERE {condition} AND m.{hash} IS NOT NULL AND {id} = ANY ($3::text[])
           AND NOT EXISTS (SELECT FROM held WHERE held.id = {id} AND held.hash = m.{hash})"""
     return sql.SQL(text).format(
-        digest=digest(sql.SQL("t.source")),
+        digest=digest(sql.SQL("d.source")),
         shadow=shadow.mart.identifier,
         hash=sql.Identifier(HASH),
         condition=condition,

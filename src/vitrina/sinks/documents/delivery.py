@@ -1,6 +1,6 @@
-"""Delivering to an index: the steps of a mode, around which documents are sent and confirmed.
+"""Delivering to a mart elsewhere: the steps of a mode, around which documents are sent and confirmed.
 
-    written ahead, in the step's own fenced transaction → committed → sent through this epoch's alias → confirmed
+    written ahead, in the step's own fenced transaction → committed → sent under this epoch → confirmed
 
 A step is confirmed in the transaction of a later one. What is not confirmed when a run ends, whatever ends it, is in
 doubt, and the next run sends or deletes each of those documents again.
@@ -23,19 +23,18 @@ from vitrina.engine.work import Work
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import IndexRepo
-from vitrina.sinks.documents.audit import IndexAudit
+from vitrina.sinks.documents.audit import DocumentAudit
 from vitrina.sinks.documents.generations import Generations
 from vitrina.sinks.documents.mirror import Mirror
 from vitrina.sinks.documents.senders import Senders
 from vitrina.sinks.documents.statements import ShadowSql
-from vitrina.sinks.documents.writer import IndexWriter
-from vitrina.sinks.elasticsearch.client import Intruder
-from vitrina.sinks.elasticsearch.outlet import Outlet
+from vitrina.sinks.documents.writer import ShadowWriter
+from vitrina.stores import Batch, Store, Superseded
 
 
 @dataclass
 class Parcel:
-    """One step's shipment: what is true once it has arrived."""
+    """One step's batch: what is true once it has arrived."""
 
     version: int
     counts: Counts
@@ -50,38 +49,38 @@ class Parcel:
 
     @property
     def reached(self) -> Position | None:
-        """The position; what a live mart says of its lag includes the way to the index."""
+        """The position; what a live mart says of its lag includes the way to the mart."""
         return self.position.later(self.took) if self.position else None
 
 
 class Delivery(Mode):
-    """A mode over an index. The mode itself knows of nothing but the shadow."""
+    """A mode over a mart elsewhere. The mode itself knows of nothing but the shadow."""
 
     parcel: Parcel | None = None  # of the step that was just committed
-    mode: Mode | None = None  # once the index is ready
+    mode: Mode | None = None  # once there is something to write to
     senders: Senders[Parcel] | None = None
     settling = True  # what was in doubt at the start is not all sent again yet
 
     def __init__(
-        self, job: Job, writer: IndexWriter, make_mode: Callable[[Job], Mode], outlet: Outlet, grace: float
+        self, job: Job, writer: ShadowWriter, make_mode: Callable[[Job], Mode], store: Store, epoch: int, grace: float
     ) -> None:
         self.job = job
         self.writer = writer
         self._make_mode = make_mode
-        self.outlet = outlet
-        self.generations = Generations(outlet.keeper, job, writer, grace)
+        self.store = store
+        self.epoch = epoch
+        self.generations = Generations(store, job, writer, epoch, grace)
         self.position = job.position
         self.confirmed = 0
 
     def steps(self) -> Generator[Step, None, None]:
-        """Get the index ready, settle what is in doubt, run the mode, and serve what was built."""
-        with closing(self.outlet):
+        """Get a set ready, settle what is in doubt, run the mode, and serve what was built."""
+        with closing(self.store):
             yield from self._alone(self._all_steps())
 
     def _all_steps(self) -> Iterator[Step]:
         yield from self._keeping_position(self.generations.open())
-        send = self.outlet.sender(self.generations.current, lambda: self.writer.version, self.job.check)
-        senders: Senders[Parcel] = Senders(send, self.outlet.threads)
+        senders: Senders[Parcel] = Senders(partial(self._send, self.generations.current.index), self.store.senders)
         self.senders = senders
         with closing(senders):
             if self.generations.current.in_flight or self._repairs:
@@ -92,6 +91,11 @@ class Delivery(Mode):
             self.generations.make_ready()
             yield from self._finish(senders)
         yield from self._keeping_position(self.generations.close())
+
+    def _send(self, name: str, batch: Batch) -> None:
+        reach("before send")
+        self.store.write(name, batch, self.epoch)
+        reach("after send")
 
     @property
     def is_burst(self) -> bool:
@@ -116,13 +120,13 @@ class Delivery(Mode):
         """Steps that end as soon as somebody else is seen to write here."""
         try:
             yield from steps
-        except Intruder as error:
+        except Superseded as error:
             yield self._look_at_lease
             raise self._intrusion(error) from error
 
     def _mode_steps(self) -> Iterator[Step]:
         job, options = self.job, self.job.options
-        beyond = None if self.generations.is_new else IndexAudit(job, self.writer, self.outlet, self._await_arrival)
+        beyond = None if self.generations.is_new else DocumentAudit(job, self.writer, self.store, self._await_arrival)
         options = replace(options, rebuild=False, repair=self.generations.loads_all or options.repair)
         self.mode = self._make_mode(replace(job, options=options, beyond=beyond))
         yield from self.mode.steps()
@@ -170,10 +174,10 @@ class Delivery(Mode):
             return
         if parcel.counts.deleted:
             senders.drain()
-        shipment = self.writer.take_outbox()
-        if shipment:
+        batch = self.writer.take_outbox()
+        if batch:
             self.generations.await_created()
-        senders.submit(shipment, parcel).add_done_callback(parcel.arrive)
+        senders.submit(batch, parcel).add_done_callback(parcel.arrive)
         self.generations.has_come_to(parcel.share)
 
     def _confirm(self, conn: Connection, parcels: list[Parcel]) -> Counts:
@@ -199,10 +203,10 @@ class Delivery(Mode):
     def _doubted(self) -> Iterator[Step]:
         """Documents that an earlier run wrote ahead and did not confirm: sent or deleted again, whichever is right.
 
-        A repair looks at the index first: versions that somebody has raised would be in the way.
+        A repair looks at the mart itself first: versions that somebody has raised would be in the way.
         """
         if self._repairs:
-            yield from Mirror(self.job, self.writer, self.outlet).steps()
+            yield from Mirror(self.job, self.writer, self.store).steps()
         yield self._doubt
         for start, end in self.job.slices(0, self.in_doubt):
             yield partial(self._send_again, start, end)
@@ -230,7 +234,7 @@ class Delivery(Mode):
         del conn
         return StepResult(Event.LEASE_SEEN, position=self.position)
 
-    def _intrusion(self, error: Intruder) -> FatalError:
+    def _intrusion(self, error: Superseded) -> FatalError:
         return FatalError(
             f"somebody else writes to {self.job.plan.target}: {error.message}",
             "keep others out of it, then run with --rebuild, or repair",

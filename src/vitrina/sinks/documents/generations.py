@@ -1,24 +1,27 @@
-"""Which index a run writes: the one that is served, or a new one beside it that takes its place when it is whole."""
+"""Which set of documents a run writes: the one that is served, or a new one that takes its place when it is whole."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
+from uuid import uuid4
 
 import structlog
 
 from vitrina.domain.drift import Drift
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.domain.events import Event
+from vitrina.domain.policy import split_prefix
 from vitrina.engine.job import Job, Step, StepResult, fetch
 from vitrina.engine.work import Work
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Generation, IndexRepo
-from vitrina.sinks.documents.shadow import create_shadow, drop_shadow
-from vitrina.sinks.documents.writer import IndexWriter
-from vitrina.sinks.elasticsearch.outlet import Keeper
+from vitrina.sinks.documents.shadow import create_shadow
+from vitrina.sinks.documents.tidying import forget, is_made_by, remove
+from vitrina.sinks.documents.writer import ShadowWriter
+from vitrina.stores import Field, Mark, Store
 
 log = structlog.get_logger()
 MOST = 0.9
@@ -29,14 +32,16 @@ T = TypeVar("T")
 class Generations:
     """Opens a generation before a run's work and closes it after."""
 
-    def __init__(self, keeper: Keeper, job: Job, writer: IndexWriter, grace: float) -> None:
-        self.keeper = keeper
-        self.grace = grace  # seconds that a retired index is kept
+    def __init__(self, store: Store, job: Job, writer: ShadowWriter, epoch: int, grace: float) -> None:
+        self.store = store
+        self.epoch = epoch
+        self.grace = grace  # seconds that a retired set is kept
         self.job = job
+        _, self.mart = split_prefix(job.plan.target)  # the name that people know it by
         self.writer = writer
         self.shape = writer.shape
         self.current: Generation
-        self.creating: Future[str | None] | None = None  # its uuid, until somebody has asked for it
+        self.creating: Future[str] | None = None  # its uuid, until somebody has asked for it
         self.uuid: str | None = None  # of what was created, until it is written down
         self.ready: Future[None]
         self.is_new = False
@@ -61,7 +66,7 @@ class Generations:
             yield from self._begin(why)
         else:
             self.current = chosen
-            self.keeper.take_writes(chosen)
+            self.store.take(chosen.index, self.epoch)
         self.writer.generation = self.current
         self.writer.expect(self.job.reader.estimate(self.job.plan.select).width)
 
@@ -70,10 +75,8 @@ class Generations:
         if self.creating is None:
             return
         self.uuid, self.creating = self.creating.result(), None
-        if self.uuid is None:
-            raise RetryableError(f"somebody else has just created index {self.current.index}")
         reach("index created")
-        self.keeper.take_writes(self.current)
+        self.store.take(self.current.index, self.epoch)
 
     def bind(self) -> Iterator[Step]:
         """Write down what was created. A run that is lost before leaves a generation that nobody goes on with."""
@@ -81,16 +84,16 @@ class Generations:
             yield partial(self._created, self.uuid)
 
     def has_come_to(self, share: float) -> None:
-        """When most of it is sent, what the server has in memory is written out: beside the rest, not after it."""
+        """When most of it is sent, the store is told so: what it does then, it does beside the rest, not after it."""
         if self.current.is_building and share >= MOST and not self.is_written_out:
             self.is_written_out = True
-            _aside(self.keeper.write_out, self.current.index)
+            _aside(self.store.write_out, self.current.index)
 
     def make_ready(self) -> None:
-        """The last documents of an index that is built are on their way: what else it needs is begun beside them."""
+        """The last documents of a new set are on their way: what else it needs is begun beside them."""
         self.await_created()
         if self.current.is_building:
-            self.ready = _aside(self.keeper.make_ready, self.current.index, self.shape.serving)
+            self.ready = _aside(self.store.make_ready, self.current.index)
 
     def close(self) -> Iterator[Step]:
         """Serve what was built, and remove what has been retired for long enough."""
@@ -102,12 +105,12 @@ class Generations:
                 yield self._give_up
                 raise FatalError(self.missing, "keep others out of it, and run again")
             reach("before swap")
-            self.keeper.serve(self.current)
+            self.store.serve(self.current.index, self.epoch)
             reach("after swap")
             yield self._publish
         yield self._find_expired
         for generation in self.expired:
-            self.keeper.remove(generation)
+            remove(self.store, generation)
             yield partial(self._forget, generation)
 
     # ── choosing ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -120,7 +123,7 @@ class Generations:
 
     def _choose(self) -> tuple[Generation | None, str]:
         """The generation to go on with, or why there has to be a new one."""
-        served = self.keeper.behind_target()
+        served = self.store.served()
         self._refuse_foreign(served)
         building = next((g for g in self.known if g.is_building), None)
         live = self.live
@@ -132,30 +135,30 @@ class Generations:
             return None, "a rebuild was asked for"
         why = self._why_not(live)
         if not why and live.index not in served:
-            why = f"{self.keeper.target} no longer points to {live.index}"
+            why = f"{self.mart} no longer points to {live.index}"
         return (None, why) if why else (live, "")
 
     def _why_not(self, generation: Generation) -> str:
-        if generation.target != self.keeper.target:
+        if generation.target != self.job.plan.target:
             return "the target has another name"
         if generation.shape != self.shape.fingerprint:
             return "mapping, settings or key have changed"
         if generation.uuid is None:
             return "it was never created"
-        found = self.keeper.uuid_of(generation.index)
+        found = self.store.mark(generation.index)
         if found is None:
             return f"index {generation.index} is gone"
-        return "" if found == generation.uuid else f"index {generation.index} was created anew by somebody else"
+        return "" if found.id == generation.uuid else f"index {generation.index} was created anew by somebody else"
 
-    def _refuse_foreign(self, served: Mapping[str, Any]) -> None:
+    def _refuse_foreign(self, served: Mapping[str, Mark]) -> None:
         ours = {generation.index for generation in self.known}
-        foreign = [name for name, index in served.items() if name not in ours and not self.keeper.is_ours(index)]
+        foreign = [name for name, mark in served.items() if name not in ours and not self._is_ours(mark)]
         if not foreign:
             return
-        what = "an index" if self.keeper.target in foreign else f"an alias of {', '.join(foreign)}"
+        what = "an index" if self.mart in foreign else f"an alias of {', '.join(foreign)}"
         if not self.job.plan.adopt:
             raise ConfigError(
-                f"{self.keeper.target} is {what} that this pipeline did not make",
+                f"{self.mart} is {what} that this pipeline did not make",
                 "choose another name, or set adopt: true to have it replaced by this pipeline's documents",
             )
         log.warning("adopting", target=self.job.plan.target, replaces=foreign, note="whole documents are replaced")
@@ -172,22 +175,36 @@ class Generations:
     def _begin(self, why: str) -> Iterator[Step]:
         """Written down first, then created: a run that is lost between the two leaves nothing unknown.
 
-        It is not waited for, unless the name is in use: it may be ours, or somebody else's, and then another is tried.
+        It is not waited for. A name that somebody else uses is passed over.
         """
-        number = max((generation.number for generation in self.known), default=0)
-        while self.creating is None:
+        number = max((generation.number for generation in self.known), default=0) + 1
+        while (found := self.store.mark(self._name(number))) and not self._is_ours(found):
             number += 1
-            is_free = self.keeper.uuid_of(self.keeper.name(number)) is None
-            yield partial(self._add, number, why)
-            creating = _aside(self.keeper.create, self.current, self.shape.body)
-            self.creating = creating if is_free or creating.result() else None
+        yield partial(self._add, number, why)
+        self.creating = _aside(self._create)
         self.is_new = True
+
+    def _create(self) -> str:
+        """What tells the new one from any other of its name."""
+        fields = [Field(column.name, column.type) for column in self.shape.columns]
+        mark = Mark(str(self.job.pipeline_id), uuid4().hex)
+        self.store.create(self.current.index, mark, fields, self.epoch)
+        made = self.store.mark(self.current.index)
+        if made is None:
+            raise RetryableError(f"index {self.current.index} is gone as soon as it was created")
+        return made.id
+
+    def _is_ours(self, mark: Mark) -> bool:
+        return is_made_by(mark, self.job.pipeline_id)
+
+    def _name(self, number: int) -> str:
+        return f"{self.mart}-{number:06d}"
 
     def _add(self, number: int, why: str, conn: Connection) -> StepResult:
         repo = IndexRepo(conn, self.job.pipeline_id)
         repo.give_up_building()
-        name = self.keeper.name(number)
-        repo.add(number, self.keeper.target, name, self.shape.fingerprint, self.shape.key)
+        name = self._name(number)
+        repo.add(number, self.job.plan.target, name, self.shape.fingerprint, self.shape.key)
         self.current = repo.all()[0]
         create_shadow(conn, self.current, self.writer.key_columns)
         return StepResult(Event.INDEX_BEGUN, position=self.job.position, fields={"index": name, "why": why})
@@ -205,10 +222,10 @@ class Generations:
         """Before anybody sees it: as many documents as there should be, and not many fewer than are served now."""
         index = self.current.index
         with ThreadPoolExecutor(1, "counting") as aside:
-            counting = aside.submit(self.keeper.count, index)
+            counting = aside.submit(self.store.count, index)
             expected = self._guard_deletes(conn, Work.prepare(self.job, conn))
             found = counting.result()
-        wrong = f"index {index} has {found:,} documents instead of {expected:,}; {self.keeper.target} was left alone"
+        wrong = f"index {index} has {found:,} documents instead of {expected:,}; {self.mart} was left alone"
         self.missing = wrong if found != expected else ""
         return StepResult(Event.INDEX_VERIFIED, fields={"documents": found, "expected": expected})
 
@@ -222,7 +239,7 @@ class Generations:
         before = fetch(conn, served.count_documents())["rows"]
         same_key = self.live.key == self.current.key
         gone = fetch(conn, served.count_not_in(statements))["rows"] if same_key else max(0, before - expected)
-        work.guard_deletes(gone, before, expected, f"{self.keeper.target} still serves {self.live.index}")
+        work.guard_deletes(gone, before, expected, f"{self.mart} still serves {self.live.index}")
         return expected
 
     def _give_up(self, conn: Connection) -> StepResult:
@@ -232,15 +249,14 @@ class Generations:
 
     def _publish(self, conn: Connection) -> StepResult:
         IndexRepo(conn, self.job.pipeline_id).publish(self.current.number)
-        return StepResult(Event.INDEX_SERVED, fields={"alias": self.keeper.target, "index": self.current.index})
+        return StepResult(Event.INDEX_SERVED, fields={"alias": self.mart, "index": self.current.index})
 
     def _find_expired(self, conn: Connection) -> StepResult:
         self.expired = IndexRepo(conn, self.job.pipeline_id).expired(self.grace)
         return StepResult(Event.FINISHED)
 
     def _forget(self, generation: Generation, conn: Connection) -> StepResult:
-        drop_shadow(conn, generation)
-        IndexRepo(conn, self.job.pipeline_id).remove(generation.number)
+        forget(conn, generation)
         return StepResult(Event.INDEX_REMOVED, fields={"index": generation.index})
 
 

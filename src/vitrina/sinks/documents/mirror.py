@@ -1,10 +1,11 @@
-"""Looking at the index itself: what documents it really has, against what the shadow thinks it has.
+"""Looking at the mart itself: what documents it really has, against what the shadow thinks it has.
 
-Elasticsearch gives a document back as the very text that was sent, so its hash says whether it is still the same.
+A store gives a document back as the very text that was sent, so its hash says whether it is still the same.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from psycopg import sql
 
@@ -14,41 +15,40 @@ from vitrina.engine.job import Job, Step, StepResult, execute, fetch
 from vitrina.engine.stage import Scratch
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import IndexRepo
-from vitrina.sinks.documents.statements import HASH, VERSION, ShadowSql, digest
-from vitrina.sinks.documents.writer import IndexWriter
-from vitrina.sinks.elasticsearch.outlet import Outlet
+from vitrina.sinks.documents.statements import HASH, VERSION, ShadowSql, digest, lines_of
+from vitrina.sinks.documents.writer import ShadowWriter
 from vitrina.sql.describe import Column
+from vitrina.stores import Document, Store
 
 ID = "vitrina_id"
+PAGE = 1_000
 COLUMNS = (Column(ID, "text"), Column(HASH, "bytea"), Column(VERSION, "bigint"))
 
 
 @dataclass(frozen=True)
 class Mirrored(Scratch):
-    """The documents of an index: id, hash of the source, and one thing more."""
+    """The documents of a set: id, hash of the text, and one thing more."""
 
     prefix = "m"
 
-    def add(self, conn: Connection, page: bytes, field: str | None) -> None:
-        """One page of a scan, taken apart by Postgres: a number stays the text it was.
-
-        The third column is a field's text, or the version.
-        """
+    def add(self, conn: Connection, page: Sequence[Document], field: str | None) -> None:
+        """Some of them, as the texts that they are. The third column is a field's text, or the version."""
         text = """
-            INSERT INTO {} ({}) SELECT h ->> '_id', {}, {}
-            FROM json_array_elements($1::json #> '{{hits,hits}}') AS h,
-                 LATERAL (SELECT (h -> '_source')::text OFFSET 0) AS t (source)"""
+            INSERT INTO {} ({}) SELECT d.id, {}, {}
+            FROM unnest($1::text[], $2::bigint[], $3::text[]) AS d (id, version, source)"""
         names = sql.SQL(", ").join(c.identifier for c in self.columns)
-        one = sql.SQL("h #>> ARRAY['_source', {}]").format(field) if field else sql.SQL("(h ->> '_version')::bigint")
-        execute(conn, sql.SQL(text).format(self.identifier, names, digest(sql.SQL("t.source")), one), [page.decode()])
+        one = sql.SQL("d.source::json ->> {}").format(field) if field else sql.SQL("d.version")
+        columns = [[d.id for d in page], [d.version for d in page], [d.text for d in page]]
+        execute(conn, sql.SQL(text).format(self.identifier, names, digest(sql.SQL("d.source")), one), columns)
 
 
 def mirror(
-    conn: Connection, mirrored: Mirrored, pages: Iterable[bytes], field: str | None, check: Callable[[], None]
+    conn: Connection, mirrored: Mirrored, documents: Iterable[Document], field: str | None, check: Callable[[], None]
 ) -> None:
-    """Every page, into a scratch table."""
+    """All of them, into a scratch table."""
     mirrored.create(conn)
-    for page in pages:
+    left = iter(documents)
+    while page := [*islice(left, PAGE)]:
         check()
         mirrored.add(conn, page, field)
     mirrored.settle(conn)
@@ -58,10 +58,10 @@ def mirror(
 class Mirror:
     """The first step of a repair: the shadow is made to know what it is wrong about, and strangers are deleted."""
 
-    def __init__(self, job: Job, writer: IndexWriter, outlet: Outlet) -> None:
+    def __init__(self, job: Job, writer: ShadowWriter, store: Store) -> None:
         self.job = job
         self.writer = writer
-        self.outlet = outlet
+        self.store = store
 
     def steps(self) -> Iterator[Step]:
         """One."""
@@ -72,7 +72,7 @@ class Mirror:
         generation = self.writer.generation
         assert generation is not None
         mirrored = Mirrored(self.job.pipeline_id, COLUMNS)
-        mirror(conn, mirrored, self.outlet.scan(generation.index), None, self.job.check)
+        mirror(conn, mirrored, self.store.read(generation.index), None, self.job.check)
         mart, _ = self.writer.prepare(conn, self.job.wanted)
         statements = MirrorSql(self.writer.statements(mart), mirrored)
         seen = fetch(conn, statements.newest_version())["version"] or 0
@@ -88,13 +88,13 @@ class Mirror:
 
 @dataclass(frozen=True)
 class MirrorSql:
-    """A shadow beside what its index really has."""
+    """A shadow beside what its mart really has."""
 
     shadow: ShadowSql
     mirrored: Mirrored
 
     def newest_version(self) -> sql.Composed:
-        """The highest version in the index."""
+        """The highest version in the mart."""
         return sql.SQL("SELECT max({}) AS version FROM {}").format(sql.Identifier(VERSION), self.mirrored.identifier)
 
     def doubt_what_differs(self) -> sql.Composed:
@@ -114,14 +114,12 @@ class MirrorSql:
         text = """
             WITH gone AS (SELECT i.{id} FROM {mirror} AS i LEFT JOIN {shadow} AS s ON i.{id} = {id_of}
                           WHERE s.{version} IS NULL)
-            SELECT count(*) AS deleted,
-                   convert_to(string_agg('{{"delete":{{"_id":' || to_json({id}) || {tail}, ''), 'UTF8') AS deletes
-            FROM gone"""
+            SELECT count(*) AS deleted, {lines} AS deletes FROM gone"""
         return sql.SQL(text).format(
             id=sql.Identifier(ID),
             mirror=self.mirrored.identifier,
             shadow=self.shadow.mart.identifier,
             id_of=self.shadow.shape.id_of("s"),
             version=sql.Identifier(VERSION),
-            tail=sql.Literal(self.shadow.tail),
+            lines=lines_of(sql.Identifier(ID)),
         )

@@ -1,4 +1,4 @@
-"""A few threads that send shipments, in bounded number, and tell in order which have arrived."""
+"""A few threads that send batches, in bounded number, and tell in order which have arrived."""
 
 from collections import deque
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from vitrina.sinks.elasticsearch.bulk import Shipment
+from vitrina.stores import Batch
 
 T = TypeVar("T")
 SPARE = 3
@@ -14,24 +14,24 @@ SPARE = 3
 
 @dataclass(frozen=True)
 class Sent(Generic[T]):
-    """A shipment on its way, and what its caller wants to know it by."""
+    """A batch on its way, and what its caller wants to know it by."""
 
     future: "Future[None]"
     label: T
 
 
 class Senders(Generic[T]):
-    """A few shipments more than there are threads are in memory, so that no thread waits for the next one."""
+    """A few batches more than there are threads are in memory, so that no thread waits for the next one."""
 
-    def __init__(self, send: Callable[[Shipment], None], threads: int) -> None:
+    def __init__(self, send: Callable[[Batch], None], threads: int) -> None:
         self._send = send
         self._limit = threads + SPARE
         self._pool = ThreadPoolExecutor(threads, "sender")
         self._on_their_way: deque[Sent[T]] = deque()
 
-    def submit(self, shipment: Shipment | None, label: T) -> "Future[None]":
+    def submit(self, batch: Batch | None, label: T) -> "Future[None]":
         """Send it when a thread is free; nothing arrives as soon as all before it have."""
-        future = self._pool.submit(self._send, shipment) if shipment else _nothing()
+        future = self._pool.submit(self._send, batch) if batch else _nothing()
         self._on_their_way.append(Sent(future, label))
         return future
 
@@ -44,7 +44,7 @@ class Senders(Generic[T]):
         return done
 
     def wait_for_room(self) -> None:
-        """Back-pressure: until another shipment may be made."""
+        """Back-pressure: until another batch may be made."""
         self._wait(lambda: sum(not sent.future.done() for sent in self._on_their_way) < self._limit)
 
     def drain(self) -> None:

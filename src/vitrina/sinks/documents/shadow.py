@@ -1,4 +1,4 @@
-"""The shadow of an index: a table in schema `etl_shadow` that knows of each document its key, hash and version."""
+"""The shadow of a mart elsewhere: a table in schema `etl_shadow` that has key, hash and version of each document."""
 
 from collections.abc import Sequence
 

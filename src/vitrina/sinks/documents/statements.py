@@ -1,7 +1,7 @@
-"""The statements over a shadow: each writes ahead what will be sent, and gives it as one NDJSON body.
+"""The statements over a shadow: each writes ahead what will be sent, and gives it as the lines of a batch.
 
-An index is compared by its shadow, which is a mart like any other: a key, and the hash of the document. A hash is
-NULL where the document is to be deleted, and empty where nobody knows what the index has.
+A mart elsewhere is compared by its shadow, which is a mart like any other: a key, and the hash of the document. A hash
+is NULL where the document is to be deleted, and empty where nobody knows what the mart has.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,12 +12,13 @@ from psycopg import sql
 from vitrina.engine.converge import LAST_POSITION, MartSql, riders
 from vitrina.engine.pieces import COMMA, column_of
 from vitrina.engine.stage import KeySegment
-from vitrina.sinks.elasticsearch.shape import DOCUMENT, Shape
+from vitrina.sinks.documents.shape import DOCUMENT, Shape
 from vitrina.sql.describe import Column
 
 HASH, VERSION = "vitrina_hash", "vitrina_version"
 SEEDS = (1, 2)
 NOTHING = sql.SQL("")
+NO_DOCUMENT = sql.SQL("''")
 
 
 def digest(text: sql.Composable) -> sql.Composed:
@@ -61,7 +62,7 @@ class ShadowSql(MartSql):
             """
             WITH src AS MATERIALIZED ({source}),
             put AS (INSERT INTO {shadow} ({names}) SELECT {values} FROM src AS d ORDER BY {order})
-            SELECT count(*) AS written, {indexed} AS body FROM src AS d
+            SELECT count(*) AS written, {lines} AS lines FROM src AS d
             """
         ).format(
             source=self._source(scope),
@@ -69,7 +70,7 @@ class ShadowSql(MartSql):
             names=self._names(),
             values=self._values("d"),
             order=COMMA.join(column_of("d", name) for name in self.mart.key),
-            indexed=self._indexed("d"),
+            lines=self._lines("d"),
         )
 
     def upsert(
@@ -99,7 +100,7 @@ class ShadowSql(MartSql):
                 ON CONFLICT ({conflict}) DO UPDATE SET {assignments} RETURNING 1
             ) {gone}
             SELECT (SELECT count(*) FROM src) AS read, (SELECT count(*) FROM put) AS written,
-                   (SELECT {indexed} FROM diff AS d) AS body {deleted} {last}
+                   (SELECT {lines} FROM diff AS d) AS lines {deleted} {last}
             """
         ).format(
             source=self._source(scope, cursor),
@@ -114,7 +115,7 @@ class ShadowSql(MartSql):
             assignments=COMMA.join(
                 sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in (*self.mart.key, HASH, VERSION)
             ),
-            indexed=self._indexed("d"),
+            lines=self._lines("d"),
             gone=NOTHING if keys is None else sql.SQL(", gone AS ({})").format(self._mark_gone(keys, at_most)),
             deleted=NOTHING if keys is None else sql.SQL(", ") + self._deleted(),
             last=last,
@@ -147,7 +148,7 @@ class ShadowSql(MartSql):
         return sql.SQL(text).format(*parts)
 
     def count_documents(self) -> sql.Composed:
-        """How many documents the index should have."""
+        """How many documents there should be."""
         text = "SELECT count(*) AS rows FROM {} WHERE {} IS NOT NULL"
         return sql.SQL(text).format(self.mart.identifier, sql.Identifier(HASH))
 
@@ -180,24 +181,14 @@ class ShadowSql(MartSql):
         values = [column_of(alias, name) for name in (*self.mart.key, HASH)]
         return COMMA.join([*values, sql.Literal(self.version())])
 
-    def _indexed(self, alias: str) -> sql.Composed:
-        """The lines that index documents, as bytes. What is large, the whole, is not put together by `||`."""
-        text = """
-            convert_to(string_agg('{{"index":{{"_id":' || to_json({}) || {} || {} || E'\\n', ''), 'UTF8')"""
-        return sql.SQL(text).format(self.shape.id_of(alias), sql.Literal(self.tail), column_of(alias, DOCUMENT))
+    def _lines(self, alias: str) -> sql.Composed:
+        """Of a batch that puts documents. What is large, the whole, is not put together by `||`."""
+        return lines_of(self.shape.id_of(alias), column_of(alias, DOCUMENT))
 
     def _deleted(self) -> sql.Composed:
         """How many were marked, and the lines that delete them."""
-        text = """
-            (SELECT count(*) FROM gone) AS deleted,
-            (SELECT convert_to(string_agg('{{"delete":{{"_id":' || to_json({}) || {}, ''), 'UTF8') FROM gone)
-                AS deletes"""
-        return sql.SQL(text).format(self.shape.id_of("gone"), sql.Literal(self.tail))
-
-    @property
-    def tail(self) -> str:
-        """What ends an action."""
-        return f',"version":{self.version()},"version_type":"external_gte"}}}}\n'
+        text = "(SELECT count(*) FROM gone) AS deleted, (SELECT {} FROM gone) AS deletes"
+        return sql.SQL(text).format(lines_of(self.shape.id_of("gone")))
 
     def _mark_gone(self, keys: sql.Composable, at_most: int | None = None) -> sql.Composed:
         text = "UPDATE {} AS m SET {} = NULL, {} = {} FROM {} AS k WHERE {} RETURNING {}"
@@ -210,6 +201,12 @@ class ShadowSql(MartSql):
             self.mart.same_key("m", "k"),
             COMMA.join(column_of("m", name) for name in self.mart.key),
         )
+
+
+def lines_of(id_: sql.Composable, document: sql.Composable = NO_DOCUMENT) -> sql.Composed:
+    """As `Batch` has them, of all rows together."""
+    text = "convert_to(string_agg(to_json({})::text || E'\\n' || {} || E'\\n', ''), 'UTF8')"
+    return sql.SQL(text).format(id_, document)
 
 
 def shadow_columns(key: tuple[Column, ...]) -> tuple[Column, ...]:

@@ -1,25 +1,27 @@
-"""The writer of an index: statements over its shadow, and an outbox of what they wrote ahead."""
+"""The writer of a mart elsewhere: statements over its shadow, and an outbox of what they wrote ahead."""
 
 from typing import Any
 
 from vitrina.engine.mart import Mart, Wanted
+from vitrina.engine.writer import Abilities
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Generation
 from vitrina.sinks.documents.shadow import shadow_mart
+from vitrina.sinks.documents.shape import Shape
 from vitrina.sinks.documents.statements import ShadowSql
-from vitrina.sinks.elasticsearch.bulk import Shipment
-from vitrina.sinks.elasticsearch.shape import Shape
 from vitrina.sql.describe import Column
+from vitrina.stores import Batch
 
-BODY_BYTES = 8_000_000  # of a request; a few of them are in memory at a time
-LINE_BYTES = 100  # around each document
+BATCH_BYTES = 8_000_000  # of a request; a few of them are in memory at a time
+FRAME_BYTES = 100  # around each document
 WIDER = 1.3  # a row as JSON, with the names of its fields
 
 
-class IndexWriter:
+class ShadowWriter:
     """One run's writer. `generation` and `version` are set by the delivery, `built` by who builds the documents."""
 
-    def __init__(self, shape: Shape, *, built: bool) -> None:
+    def __init__(self, abilities: Abilities, shape: Shape, *, built: bool) -> None:
+        self.abilities = abilities
         self.shape = shape
         self.built = built
         self.generation: Generation | None = None
@@ -42,11 +44,11 @@ class IndexWriter:
     @property
     def most_rows(self) -> int:
         """As many as make a request of a good size, as far as one knows."""
-        return max(1, int(BODY_BYTES / max(self._bytes_per_document, LINE_BYTES)))
+        return max(1, int(BATCH_BYTES / max(self._bytes_per_document, FRAME_BYTES)))
 
     def expect(self, width: float) -> None:
         """How wide a row is, by the planner's estimate; what is written shows better."""
-        self._bytes_per_document = width * WIDER + LINE_BYTES
+        self._bytes_per_document = width * WIDER + FRAME_BYTES
 
     def read(self, select: str, columns: tuple[Column, ...]) -> tuple[str, tuple[Column, ...]]:
         """Documents, built where the data is, with their keys; through transforms, the rows they are built from."""
@@ -64,21 +66,21 @@ class IndexWriter:
 
     def wrote(self, row: dict[str, Any]) -> None:
         """Keep what a statement wrote ahead, to be sent once it is committed."""
-        documents, deletes = row.pop("body", None), row.pop("deletes", None)
+        documents, deletes = row.pop("lines", None), row.pop("deletes", None)
         if documents:
             self._keep(documents, row["written"])
-            self._bytes_per_document = len(documents) / row["written"]
+            self._bytes_per_document = len(documents) / row["written"] + FRAME_BYTES
         if deletes:
             self._keep(deletes, row["deleted"])
 
-    def _keep(self, body: bytes, count: int) -> None:
-        self._outbox.append(body)
+    def _keep(self, lines: bytes, count: int) -> None:
+        self._outbox.append(lines)
         self._count += count
 
-    def take_outbox(self) -> Shipment | None:
+    def take_outbox(self) -> Batch | None:
         """What is to be sent now, if anything."""
         if not self._count:
             return None
-        shipment = Shipment(b"".join(self._outbox), self._count)
+        batch = Batch(self.version, b"".join(self._outbox), self._count)
         self._outbox, self._count = [], 0
-        return shipment
+        return batch

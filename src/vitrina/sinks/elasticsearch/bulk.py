@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
-from vitrina.failpoints import reach
 from vitrina.metrics.events import count_items
-from vitrina.sinks.elasticsearch.client import BUSY, Answer, Elastic, Intruder
+from vitrina.sinks.elasticsearch.client import BUSY, Answer, Elastic
+from vitrina.stores import Batch, Superseded
 
 FIRST_WAIT, LONGEST_WAIT, PATIENCE = 0.1, 5.0, 45.0  # seconds
 BLOCKED = "cluster_block_exception"  # a full disk, as a rule
@@ -16,41 +16,35 @@ ID_BYTES = 512
 GONE = {"index_not_found_exception", "alias_not_found_exception"}
 
 
-@dataclass(frozen=True)
-class Shipment:
-    """A body of NDJSON, and how many items it has."""
-
-    body: bytes
-    count: int
-
-
-@dataclass(frozen=True)
+@dataclass
 class BulkSender:
-    """Sends through the write alias of one epoch. `check` raises when the run should stop."""
+    """Sends for one pipeline. `check` raises when the run should stop."""
 
     elastic: Elastic
-    alias: str
-    newest: Callable[[], int]  # the highest version that we have given out
     check: Callable[[], None] = lambda: None
     target: str = ""  # by which items are counted
+    newest: int = 0  # the highest version that was sent from here
 
-    def send(self, shipment: Shipment) -> None:
+    def write(self, alias: str, batch: Batch) -> None:
+        """A batch, as the items of a bulk request."""
+        self.newest = max(self.newest, batch.version)
+        self.send(alias, frame(batch))
+
+    def send(self, alias: str, items: list[bytes]) -> None:
         """Until every item has been taken."""
         waited, wait = 0.0, FIRST_WAIT
-        while shipment.count:
+        while items:
             try:
-                reach("before bulk")
-                answer = self.elastic.bulk(self.alias, shipment.body)
-                reach("after bulk")
+                answer = self.elastic.bulk(alias, b"".join(items))
                 if answer.status == 413:
-                    return self._send_halves(shipment)
-                shipment, why = self._left_over(shipment, answer)
+                    return self._send_halves(alias, items)
+                items, why = self.left_over(alias, items, answer)
             except RetryableError as error:
                 why = error.message  # sent again as a whole: the same versions, so nothing is applied twice
-            if not shipment.count:
+            if not items:
                 return None
             if waited >= PATIENCE:
-                raise RetryableError(f"Elasticsearch took {shipment.count:,} documents not even after a while: {why}")
+                raise RetryableError(f"Elasticsearch took {len(items):,} documents not even after a while: {why}")
             self._pause(wait)
             waited, wait = waited + wait, min(wait * 2, LONGEST_WAIT)
         return None
@@ -61,8 +55,7 @@ class BulkSender:
             self.check()
             time.sleep(0.02)
 
-    def _send_halves(self, shipment: Shipment) -> None:
-        items = split(shipment.body)
+    def _send_halves(self, alias: str, items: list[bytes]) -> None:
         if len(items) == 1:
             raise FatalError(
                 f"document {_id(items[0])!r} of {len(items[0]):,} bytes is too large for Elasticsearch",
@@ -70,53 +63,53 @@ class BulkSender:
             )
         middle = len(items) // 2
         for half in (items[:middle], items[middle:]):
-            self.send(Shipment(b"".join(half), len(half)))
+            self.send(alias, half)
 
-    def _left_over(self, shipment: Shipment, answer: Answer) -> tuple[Shipment, str]:
+    def left_over(self, alias: str, items: list[bytes], answer: Answer) -> tuple[list[bytes], str]:
         """What has to be sent again, and why."""
         if answer.status >= 300:
-            return self._refused(shipment, answer)
+            return self._refused(alias, items, answer)
         results = _results(answer)
         answered = answer.body.get("taken", len(results)) if isinstance(answer.body, dict) else 0
-        if answered != shipment.count:
-            return shipment, f"an answer for {answered:,} of {shipment.count:,} documents"
+        if answered != len(items):
+            return items, f"an answer for {answered:,} of {len(items):,} documents"
         if not any(map(_has_failed, results)):
-            count_items(self.target, "taken", shipment.count)
-            return Shipment(b"", 0), ""
-        return self._failed_of(shipment, results)
+            count_items(self.target, "taken", len(items))
+            return [], ""
+        return self._failed_of(alias, items, results)
 
-    def _failed_of(self, shipment: Shipment, results: list[dict[str, object]]) -> tuple[Shipment, str]:
+    def _failed_of(self, alias: str, items: list[bytes], results: list[dict[str, object]]) -> tuple[list[bytes], str]:
         """Answers come in the order of the items, so they need not name them."""
-        pairs = zip(split(shipment.body), results, strict=True)
+        pairs = zip(items, results, strict=True)
         failed = [(item, result) for item, result in pairs if _has_failed(result)]
         again = [(item, result) for item, result in failed if _is_curable(result)]
-        count_items(self.target, "taken", shipment.count - len(failed))
+        count_items(self.target, "taken", len(items) - len(failed))
         count_items(self.target, "retried", len(again))
         if len(again) < len(failed):
-            _refuse_ids(shipment)
-        self._judge([(_id(item), result) for item, result in failed if not _is_curable(result)])
+            _refuse_ids(items)
+        self._judge(alias, [(_id(item), result) for item, result in failed if not _is_curable(result)])
         why = _reason(again[0][1]) if again else ""
-        return Shipment(b"".join(item for item, _ in again), len(again)), why
+        return [item for item, _ in again], why
 
-    def _refused(self, shipment: Shipment, answer: Answer) -> tuple[Shipment, str]:
+    def _refused(self, alias: str, items: list[bytes], answer: Answer) -> tuple[list[bytes], str]:
         if answer.status in BUSY or BLOCKED in answer.reason:
-            return shipment, answer.reason
+            return items, answer.reason
         if answer.status == 404:
-            raise Intruder(f"the write alias {self.alias} is gone")
+            raise Superseded(f"the write alias {alias} is gone")
         if answer.status in (401, 403):
             raise ConfigError(f"Elasticsearch refused to write: {answer.reason}", "check its user and rights")
-        _refuse_ids(shipment)
+        _refuse_ids(items)
         raise FatalError(f"Elasticsearch refused a bulk request: {answer.reason}")
 
-    def _judge(self, failed: list[tuple[str, dict[str, object]]]) -> None:
+    def _judge(self, alias: str, failed: list[tuple[str, dict[str, object]]]) -> None:
         """What no second try can cure: an alias that is gone, a version above ours, a document that does not fit."""
         if any(_kind(result) in GONE for _, result in failed):
-            raise Intruder(f"the write alias {self.alias} is gone")
+            raise Superseded(f"the write alias {alias} is gone")
         conflicts = [id_ for id_, result in failed if result["status"] == 409]
         count_items(self.target, "conflict", len(conflicts))
         count_items(self.target, "refused", len(failed) - len(conflicts))
         if conflicts:
-            self._judge_versions(conflicts)
+            self._judge_versions(alias, conflicts)
         poison = [(id_, result) for id_, result in failed if result["status"] != 409]
         if poison:
             named = "; ".join(f"{id_}: {_reason(result)}" for id_, result in poison[:3])
@@ -126,18 +119,20 @@ class BulkSender:
                 "correct the data or the query, or map the field otherwise (mapping) and run again",
             )
 
-    def _judge_versions(self, ids: list[str]) -> None:
+    def _judge_versions(self, alias: str, ids: list[str]) -> None:
         """A conflict with a later write of our own is none."""
-        newest = self.newest()
-        for id_, version in self.elastic.versions(self.alias, ids).items():
-            if version > newest:
-                raise Intruder(f"document {id_!r} has version {version}, above any that was sent from here")
+        for id_, version in self.elastic.versions(alias, ids).items():
+            if version > self.newest:
+                raise Superseded(f"document {id_!r} has version {version}, above any that was sent from here")
 
 
-def split(body: bytes) -> list[bytes]:
-    """A body as its items: a delete is one line, everything else two."""
-    lines = (line + b"\n" for line in body.split(b"\n")[:-1])
-    return [line if line.startswith(b'{"delete"') else line + next(lines) for line in lines]
+def frame(batch: Batch) -> list[bytes]:
+    """NDJSON: an action, and below it the document unless it is a delete. Nothing is taken apart."""
+    tail = b',"version":%d,"version_type":"external_gte"}}\n' % batch.version
+    return [
+        b'{"index":{"_id":%b%b%b\n' % (id_, tail, text) if text else b'{"delete":{"_id":%b%b' % (id_, tail)
+        for id_, text in batch.pairs()
+    ]
 
 
 def _id(item: bytes) -> str:
@@ -152,9 +147,9 @@ def _results(answer: Answer) -> list[dict[str, object]]:
     return [result for result in results if isinstance(result, dict) and "status" in result]
 
 
-def _refuse_ids(shipment: Shipment) -> None:
+def _refuse_ids(items: list[bytes]) -> None:
     """A ConfigError that names a key which is no `_id`; Elasticsearch refuses the whole request for it."""
-    for id_ in map(_id, split(shipment.body)):
+    for id_ in map(_id, items):
         size = len(id_.encode())
         if not 0 < size <= ID_BYTES:
             shown = id_ if size <= 60 else f"{id_[:60]}…"

@@ -2,17 +2,19 @@
 
 import json
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import httpcore  # noqa: F401 (httpx would import it with the first client, in the middle of a run)
 import httpx
 
-from vitrina.domain.errors import ConfigError, FatalError, RetryableError, VitrinaError
+from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.domain.policy import ES_TARGET_PREFIX
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
+from vitrina.sinks.elasticsearch.texts import take_out
+from vitrina.stores import Document
 
 TIMEOUT = httpx.Timeout(60, connect=5)
 LITTLE_TIME = httpx.Timeout(10, connect=5)  # for what can be tried again later
@@ -21,10 +23,6 @@ BUSY = {429, 502, 503, 504}  # trying again may cure it
 BULK_HEADERS = {"Content-Type": "application/x-ndjson", "Accept-Encoding": "identity"}
 SCROLL_SIZE = 1_000
 KEEP_ALIVE = "5m"
-
-
-class Intruder(VitrinaError):
-    """Something that only happens when another writes here: it may be our successor, so look at the lease first."""
 
 
 @dataclass(frozen=True)
@@ -134,12 +132,13 @@ class Elastic:
         docs = self._ok(answer, f"look at documents of {index}").body["docs"]
         return {doc["_id"]: doc["_version"] for doc in docs if doc.get("found")}
 
-    def sources(self, index: str, ids: list[str]) -> bytes:
-        """The documents themselves, as they were answered."""
-        return self._raw("POST", f"/{index}/_mget", {"ids": ids})
+    def find(self, index: str, ids: Sequence[str]) -> Iterator[Document]:
+        """Documents by id; those that are not there are left out."""
+        answer, sources = self._documents(f"/{index}/_mget", {"ids": list(ids)})
+        return (_document(doc, sources) for doc in answer["docs"] if doc.get("found"))
 
-    def scan(self, index: str) -> Iterator[bytes]:
-        """Every document of one moment, page by page, as they were answered: no number passes through a float."""
+    def scan(self, index: str) -> Iterator[Document]:
+        """Every document of one moment."""
         opened = self._ok(self._send("POST", f"/{index}/_pit?keep_alive={KEEP_ALIVE}"), f"read {index}")
         pit, after = opened.body["id"], None
         try:
@@ -153,22 +152,25 @@ class Elastic:
                 }
                 if after is not None:
                     query["search_after"] = after
-                page = self._raw("POST", "/_search", query)  # a filter_path would rewrite documents: 5.50 as 5.5
-                answer = json.loads(page)
-                hits = answer.get("hits", {}).get("hits", [])
+                answer, sources = self._documents("/_search", query)
+                hits = answer["hits"]["hits"]
                 if not hits:
                     return
                 pit, after = answer.get("pit_id", pit), hits[-1]["sort"]
-                yield page
+                yield from (_document(hit, sources) for hit in hits)
         finally:
             self._send("DELETE", "/_pit", json={"id": pit})
 
-    def _raw(self, method: str, path: str, body: dict[str, Any]) -> bytes:
+    def _documents(self, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Without filter_path: Elasticsearch writes documents anew to filter them, and 1.50 becomes 1.5."""
-        response = self._request(method, path, json=body)
+        response = self._request("POST", path, json=body)
         if response.status_code != 200:
             self._ok(_answer(response), "read")
-        return response.content
+        try:
+            answer, sources = take_out(response.content.decode())
+        except ValueError:
+            answer, sources = response.text[:500], []
+        return self._ok(Answer(200, answer), "read").body, sources
 
     def _send(self, method: str, path: str, **content: Any) -> Answer:
         return _answer(self._request(method, path, **content))
@@ -206,6 +208,10 @@ def _answer(response: httpx.Response) -> Answer:
         return Answer(response.status_code, json.loads(response.content))
     except ValueError:
         return Answer(response.status_code, response.text[:500])
+
+
+def _document(hit: dict[str, Any], sources: Sequence[str]) -> Document:
+    return Document(hit["_id"], hit["_version"], sources[hit["_source"]])
 
 
 def _count_taken(answer: bytes) -> int | None:

@@ -4,15 +4,18 @@ from typing import Any
 
 from vitrina.engine.converge import MartSql, SealedSql
 from vitrina.engine.mart import Mart, Wanted
-from vitrina.engine.writer import UNLIMITED
+from vitrina.engine.writer import UNLIMITED, Abilities
 from vitrina.meta.db import Connection
 from vitrina.sinks.table.mart import prepare_mart
 from vitrina.sql.describe import Column
+
+ABILITIES = Abilities(commits_with_checkpoint=True, is_compared_in_place=True, needs_shadow=False, swaps=False)
 
 
 class TableWriter:
     """A mart in Postgres: the statement has written it, and nothing is left to do."""
 
+    abilities = ABILITIES
     fields: tuple[Column, ...] = ()
     most_rows = UNLIMITED
 

@@ -1,0 +1,26 @@
+"""Tables of the warehouse, as a kind of marts."""
+
+from collections.abc import Callable, Sequence
+
+from vitrina.domain.pipeline import Plan
+from vitrina.engine.job import Job, Mode
+from vitrina.sinks.sink import Sink
+from vitrina.sinks.table.writer import ABILITIES, TableWriter
+from vitrina.sources.connections import Connections
+from vitrina.sql.describe import Column
+
+
+class TableSink(Sink):
+    """Rows and position commit together, so a run needs nothing but its mode."""
+
+    abilities = ABILITIES
+
+    def writer(self, plan: Plan, output: Sequence[Column], *, builds: bool) -> TableWriter:
+        """The same for all."""
+        del plan, output, builds
+        return TableWriter()
+
+    def mode(self, job: Job, make: Callable[[Job], Mode], connections: Connections, epoch: int) -> Mode:
+        """Just that."""
+        del connections, epoch
+        return make(job)
