@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import structlog
+from psycopg.types.json import Jsonb
 
 from tests.faults.children import FORKS
 from tests.living import living
@@ -152,7 +153,10 @@ def test_a_live_mart_grows_old_from_where_it_falls_behind_however_quiet_its_sour
         pipeline = live.add(VOTES, freshness_limit="1m")
         live.follow(pipeline)
         lab.sql("UPDATE etl.etl_runs SET started_at = '2020-01-01'")
-        lab.sql("UPDATE etl.etl_state SET checkpoint = jsonb_set(checkpoint, '{live,committed_at}', '\"2020-01-01Z\"')")
+        lab.sql(
+            "UPDATE etl.etl_state SET checkpoint = jsonb_set(checkpoint, '{live,committed_at}', %s)",
+            Jsonb("2020-01-01T00:00:00+00:00"),
+        )
         look(lab)
         assert lab.sql("SELECT behind, stale FROM etl.etl_freshness") == [(False, False)]
         lab.sql("UPDATE ugc.ratings SET rating = 11 - rating")
