@@ -13,7 +13,6 @@ from vitrina.engine.full import FullMode
 from vitrina.engine.live import mode as live_mode
 from vitrina.engine.live import watch
 from vitrina.engine.live.impact import Impact
-from vitrina.engine.live.watch import Dependence
 from vitrina.engine.touched import Touched
 
 LOUD = REPLACE.format("shout(t text) RETURNS text", "t || '!'")
@@ -126,7 +125,7 @@ def test_what_was_changed_and_changed_back_while_rows_were_read_is_noticed(
 
 
 def test_without_the_second_look_it_stays_wrong(live: Living, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Dependence, "distrust", lambda *_: None)
+    monkeypatch.setattr(live_mode.Follower, "_distrust", lambda *_: None)
     pipeline = live.add(SHOUTED, ["id"])
     live.follow(pipeline)
     live.captured.run("UPDATE content.song SET title = title || '.' WHERE id = 5")

@@ -128,10 +128,10 @@ def test_a_key_that_is_null_or_comes_twice_is_refused(shelf: Lab) -> None:
 def test_a_mode_that_needs_more_is_refused_and_told_what_else_to_do(shelf: Lab, mode: str, lacks: str) -> None:
     more = {"incremental_key": "seen"} if mode == "incremental" else {}
     pipeline = films(shelf, mode=mode, **more)
-    error = shelf.run(pipeline)["error"]
-    assert "source 'shelf' cannot take statements in the" in error
-    assert lacks in error
-    assert "use mode full" in error
+    refused = shelf.run(pipeline)
+    assert "source 'shelf' cannot take statements in the" in refused["error"]
+    assert lacks in refused["error"]
+    assert "use mode full" in refused["remedy"]
     said = [f for f in Validation(shelf.connections).of(pipeline) if f.level == "error"]
     assert [(f.where, "cannot take statements" in f.message) for f in said] == [("mode", True)]
 
