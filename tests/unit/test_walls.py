@@ -17,7 +17,7 @@ LAYERS = [
     if contract["name"] == "Imports point one way"
     for layer in contract["layers"]
 ]
-TOP = ("cli", "demo", "bootstrap")  # putting it together
+TOP = ("cli", "demo", "bootstrap", "testing")  # putting it together
 WRONG_DOORS = {
     "engine/work.py": "runner.executor",
     "control/plane.py": "runner.manager",
