@@ -78,7 +78,7 @@ MUTATIONS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str]] = {
     "R7 all rows of a partial key": (replaced(livefuzz, "is_dirty", whole_keys_only), "key finer than the window"),
     "R8 no circles": (replaced(verdicts, "break_circles", lambda _: None), "key glued from two tables"),
     "R9 IN without NULLs": (
-        replaced(changes.Change, "_has_no_nulls", lambda *_: True),
+        replaced(changes.ChangedRow, "_has_no_nulls", lambda *_: True),
         "not in, with nulls",
     ),
     "R10 of one type, equal is the same": (

@@ -45,8 +45,8 @@ def line(occurrence: Occurrence) -> str:
     if occurrence.verdict == "everything":
         return f"{where}: everything: " + occurrence.reason.split(": ", 1)[1]
     reading = f", reading {', '.join(occurrence.reads)}" if occurrence.reads else ""
-    straight = ", straight" if occurrence.straight else ""
-    return f"{where}: {', '.join(occurrence.key)} from {', '.join(occurrence.columns) or 'nothing'}{reading}{straight}"
+    in_row = ", in the row" if occurrence.key_in_row else ""
+    return f"{where}: {', '.join(occurrence.key)} from {', '.join(occurrence.columns) or 'nothing'}{reading}{in_row}"
 
 
 @pytest.fixture(scope="module")

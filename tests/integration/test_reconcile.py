@@ -20,7 +20,7 @@ KINDS = ("missing", "extra", "different")
 
 @pytest.fixture(autouse=True)
 def _settle_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconcile, "SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr(reconcile, "MOMENT_SECONDS", 0.1)
 
 
 @transform("shout", adds={"loud": "text"})

@@ -14,7 +14,7 @@ ITEMS = "SELECT i.id, i.title, i.changed_at FROM content.items i"
 
 @pytest.fixture(autouse=True)
 def _settle_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconcile, "SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr(reconcile, "MOMENT_SECONDS", 0.1)
 
 
 @pytest.fixture

@@ -263,7 +263,7 @@ def test_a_cancelled_comparison_leaves_no_scratch_tables(
     lab: Lab, films: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.sql("UPDATE analytics.mart SET title = 'planted'")
-    monkeypatch.setattr(reconcile, "SETTLE_SECONDS", 30)
+    monkeypatch.setattr(reconcile, "MOMENT_SECONDS", 30)
     with lab.runner():
         request_id = lab.ask("reconcile", films)
         wait_for(lambda: scratch(lab) == [f"k_{request_id.hex}"])

@@ -39,14 +39,14 @@ MUTATIONS: dict[str, Mutation] = {
     "R3 ON from the nullable side only": replaced(changes, "usable_from", lambda _, left, right: left or right),
     "R4 the key without a nullable source": replaced(paths, "optional_sources", lambda *_: frozenset()),
     "R4 no value of a row that is not there": replaced(
-        changes.Change, "_with_row", lambda _self, _block, _number, _item, value: value
+        changes.ChangedRow, "_with_row", lambda _self, _block, _number, _item, value: value
     ),
     "R5 no NULL in a key": replaced(checks, "has_key", lambda _: True),
     "R6 stable outputs only": replaced(changes, "stable_output", lambda _change, _block, value: value),
     "R6 no column that a grouping set leaves empty": replaced(changes, "always_grouped", lambda _c, _b, value: value),
     "R7 all rows of a partial key": replaced(checks, "is_touched", whole_keys_only),
     "R8 no circles": replaced(verdicts, "break_circles", lambda _: None),
-    "R9 IN without NULLs": replaced(changes.Change, "_has_no_nulls", lambda *_: True),
+    "R9 IN without NULLs": replaced(changes.ChangedRow, "_has_no_nulls", lambda *_: True),
     "R10 of one type, equal is the same": replaced(catalog, "EXACT", catalog.EXACT | {1700}),
     "R11 nothing decided by chance": replaced(live, "decided_by_chance", lambda *_: False),
     "R12 whatever is computed is read": both(replaced(blocks, "LATE", ()), replaced(live, "_relations", lambda _: ())),

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from vitrina.cli.changes import Changes, compare
+from vitrina.cli.changes import Edits, compare
 from vitrina.client import ClientError
 from vitrina.control.services.plans import text_diff
 from vitrina.domain.pipeline import Pipeline
@@ -26,7 +26,7 @@ def stored(name: str, target: str = "", status: str = "IDLE", **more: Any) -> di
             "target": pipeline.target_table}  # fmt: skip
 
 
-def changes(files: list[dict[str, Any]], rows: list[dict[str, Any]], prune: bool = False) -> Changes:
+def changes(files: list[dict[str, Any]], rows: list[dict[str, Any]], prune: bool = False) -> Edits:
     """Between these."""
     return compare([Document(Path(f"{v['name']}.yaml"), v) for v in files], rows, prune=prune)
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 from uuid import uuid4
 
 from vitrina.control.console.graph import NODE_HEIGHT, NODE_WIDTH, Graph, Node, draw
-from vitrina.control.services.looking import Flow
+from vitrina.control.services.inspection import Flow
 from vitrina.domain.lifecycle import Status
 
 

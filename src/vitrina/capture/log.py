@@ -76,7 +76,7 @@ class Tip:
 
 
 @dataclass(frozen=True)
-class Told:
+class RelationChanges:
     """What a slice of the log tells of one relation."""
 
     relation: str
@@ -106,7 +106,7 @@ def read_slice(
     limit: int,
     columns: Columns,
     keys: Columns | None = None,
-) -> tuple[list[Told], int]:
+) -> tuple[list[RelationChanges], int]:
     """What the changes after an id tell of these relations, and the id up to which they have been read.
 
     At most `limit` changes, ending where a transaction does unless one alone is larger. Of each relation, the columns
@@ -134,7 +134,7 @@ def read_slice(
                 _tell_keys(between, name, own[name]) if name in own else _tell(between, name, wanted, kept.get(name))
                 for name, wanted in columns.items()
             ]
-            return [Told(**row) for row in conn.execute(sql.SQL(" UNION ALL ").join(told))], last_id
+            return [RelationChanges(**row) for row in conn.execute(sql.SQL(" UNION ALL ").join(told))], last_id
     except ConfigError as error:
         if isinstance(error.__cause__, errors.UndefinedTable):  # dropped since it was listed
             raise _behind(source, after_id) from error

@@ -1,4 +1,4 @@
-"""Change capture: what feeds live pipelines. Installed, watched and removed here; runners do the capturing."""
+"""Edit capture: what feeds live pipelines. Installed, watched and removed here; runners do the capturing."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from vitrina.meta.db import Connection, connect, fetch_one
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.settings import Settings
 
-capture = typer.Typer(help="Change capture, for live pipelines: installed, watched, removed.", no_args_is_help=True)
+capture = typer.Typer(help="Edit capture, for live pipelines: installed, watched, removed.", no_args_is_help=True)
 
 Source = Annotated[str, typer.Option(help="The warehouse, or a source that the settings name.")]
 Tables = Annotated[str | None, typer.Option(help="schema.table,schema.table; default: those of the live pipelines.")]

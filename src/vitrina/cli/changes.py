@@ -19,7 +19,7 @@ VERDICTS = (Code.REFRESHES_KEYS, Code.REFRESHES_PART, Code.REFRESHES_OWN)
 
 
 @dataclass
-class Change:
+class Edit:
     """One pipeline to create, update or delete."""
 
     action: Literal["create", "update", "delete"]
@@ -91,10 +91,10 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Changes:
+class Edits:
     """All of them, in an order in which none stands in another's way."""
 
-    changes: list[Change]
+    changes: list[Edit]
     unchanged: list[str]
     others: list[str]  # stored, not in the files, and kept
 
@@ -116,7 +116,7 @@ class Changes:
         }
 
 
-def compare(documents: Sequence[Document], stored: Sequence[Json], *, prune: bool) -> Changes:
+def compare(documents: Sequence[Document], stored: Sequence[Json], *, prune: bool) -> Edits:
     """The difference between files and store; every file is looked at before anything is refused."""
     wanted = parse_all(documents)
     by_id, by_name = {row["id"]: row for row in stored}, {row["name"]: row for row in stored}
@@ -131,7 +131,7 @@ def compare(documents: Sequence[Document], stored: Sequence[Json], *, prune: boo
             unchanged.append(pipeline.name)
     left = [row for row in stored if row["id"] not in seen]
     deletes = [_deletion(row) for row in left] if prune else []
-    return Changes(_in_order(deletes, changes, stored), unchanged, [] if prune else [row["name"] for row in left])
+    return Edits(_in_order(deletes, changes, stored), unchanged, [] if prune else [row["name"] for row in left])
 
 
 def parse_all(documents: Sequence[Document]) -> list[tuple[Document, Pipeline]]:
@@ -178,26 +178,26 @@ def _match(document: Document, pipeline: Pipeline, by_id: dict[str, Json], by_na
     return found
 
 
-def _change(document: Document, pipeline: Pipeline, row: Json | None) -> Change | None:
+def _change(document: Document, pipeline: Pipeline, row: Json | None) -> Edit | None:
     if row is None:
-        return Change("create", pipeline.name, pipeline, file=str(document.file))
+        return Edit("create", pipeline.name, pipeline, file=str(document.file))
     new = pipeline.model_copy(update={"id": UUID(row["id"])})
     fields = dict(differences(row["config"], pipeline.model_dump(mode="json")))
-    change = Change("update", row["name"], new, row, str(document.file), fields)
+    change = Edit("update", row["name"], new, row, str(document.file), fields)
     if row["status"] in UNDER_WAY and change.matters:
         locked = ", ".join(sorted(fields.keys() - EDITABLE_UNDER_WAY))
         change.refuse("status", Code.UNDER_WAY, fields=locked, status=row["status"])
     return change if fields else None
 
 
-def _deletion(row: Json) -> Change:
-    change = Change("delete", row["name"], stored=row)
+def _deletion(row: Json) -> Edit:
+    change = Edit("delete", row["name"], stored=row)
     if row["status"] in UNDER_WAY:
         change.refuse("status", Code.DELETED_UNDER_WAY, status=row["status"])
     return change
 
 
-def _in_order(deletes: list[Change], others: list[Change], stored: Sequence[Json]) -> list[Change]:
+def _in_order(deletes: list[Edit], others: list[Edit], stored: Sequence[Json]) -> list[Edit]:
     """Deletes first; then whatever finds its name and its target free."""
     gone = {change.name for change in deletes}
     held = {
@@ -219,7 +219,7 @@ def _in_order(deletes: list[Change], others: list[Change], stored: Sequence[Json
     return ordered
 
 
-def _obstacles(change: Change, held: dict[tuple[str, str], str]) -> list[tuple[tuple[str, str], str]]:
+def _obstacles(change: Edit, held: dict[tuple[str, str], str]) -> list[tuple[tuple[str, str], str]]:
     assert change.wanted is not None
     mine = change.name if change.stored else None
     claims = _claims(change.wanted.name, target_of(change.wanted))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from vitrina.cli.changes import Change, Changes, compare, parse_all
+from vitrina.cli.changes import Edit, Edits, compare, parse_all
 from vitrina.cli.output import (
     ERRORS,
     Format,
@@ -145,7 +145,7 @@ def _read(path: Path) -> list[Document]:
 # ── plan and apply ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _changes(client: Client, source: Path, prune: bool) -> Changes:
+def _changes(client: Client, source: Path, prune: bool) -> Edits:
     documents = _read(source)
     parse_all(documents)
     changes = compare(documents, [row.raw for row in client.pipelines()], prune=prune)
@@ -155,13 +155,13 @@ def _changes(client: Client, source: Path, prune: bool) -> Changes:
     return changes
 
 
-def _refuse_errors(changes: Changes) -> None:
+def _refuse_errors(changes: Edits) -> None:
     if changes.errors:
         wrong = sum(bool(change.errors) for change in changes.changes)
         raise ClientError(f"{wrong} of {len(changes.changes)} changes cannot be made; nothing was done")
 
 
-def _apply(client: Client, changes: Changes, output: Format) -> list[str]:
+def _apply(client: Client, changes: Edits, output: Format) -> list[str]:
     applied: list[str] = []
     for change in changes.changes:
         try:
@@ -176,7 +176,7 @@ def _apply(client: Client, changes: Changes, output: Format) -> list[str]:
     return applied
 
 
-def _apply_one(client: Client, change: Change) -> None:
+def _apply_one(client: Client, change: Edit) -> None:
     if change.stored is None:
         client.create(change.body)
         return
@@ -189,7 +189,7 @@ def _apply_one(client: Client, change: Change) -> None:
     client.delete(which)
 
 
-def _say_next(changes: Changes) -> None:
+def _say_next(changes: Edits) -> None:
     """A new pipeline without a schedule waits for a word; a live one follows by itself."""
     new = [change.wanted for change in changes.changes if change.action == "create" and change.wanted]
     waiting = [pipeline for pipeline in new if pipeline.enabled and not pipeline.schedule_interval]
@@ -198,7 +198,7 @@ def _say_next(changes: Changes) -> None:
         say(f"next: vitrina run {shlex.quote(idle[0])} --wait")
 
 
-def _show(changes: Changes, source: Path) -> None:
+def _show(changes: Edits, source: Path) -> None:
     for change in changes.changes:
         sign, style = SIGNS[change.action]
         where = f"  ({change.file})" if change.file else ""
@@ -215,7 +215,7 @@ def _show(changes: Changes, source: Path) -> None:
         say(f"not in the files and kept (--prune deletes them): {', '.join(changes.others)}")
 
 
-def _details(change: Change) -> list[Text | str]:
+def _details(change: Edit) -> list[Text | str]:
     lines: list[Text | str] = []
     if change.action == "create":
         lines += [f"    {line}" for line in dump_pipeline(change.body).splitlines()]

@@ -1,4 +1,4 @@
-"""Looking at pipelines and switching them: list, get, status, state, runs, lineage, preview, enable, delete."""
+"""Inspection at pipelines and switching them: list, get, status, state, runs, lineage, preview, enable, delete."""
 
 import json
 from itertools import islice

@@ -31,10 +31,10 @@ class Comparison:
         return self.work.job
 
     def steps(self) -> Generator[Step, None, None]:
-        """Find; stage the rows that were found if reading them by key would be dear; then batch after batch."""
-        found, too_dear = yield from finding(self._find)
-        if too_dear:
-            found = yield from finding(partial(found.stage, too_dear))
+        """Find; stage the rows that were found if reading them by key would be costly; then batch after batch."""
+        found, too_costly = yield from finding(self._find)
+        if too_costly:
+            found = yield from finding(partial(found.stage, too_costly))
         yield from found.steps()
 
     def _find(self, conn: Connection) -> Found[tuple["Differing", str]]:
@@ -47,13 +47,13 @@ class Comparison:
         self._check_keys(conn, keys, counts)
         self.work.guard_deletes(counts["gone"], counts["mart"], counts["read"])
         differing = Differing(self.work, keys, counts["upserts"], found)
-        too_dear = differing.why_dear(conn)
+        too_costly = differing.why_costly(conn)
         fields: dict[str, Any] = {name: counts[name] for name in ("missing", "different", "gone", "unchanged")}
         if found:
-            fields["read"] = "staged" if self.work.staged or too_dear else "by key"
+            fields["read"] = "staged" if self.work.staged or too_costly else "by key"
         read = 0 if self.work.staged else counts["read"]  # staging has counted them
         counted = Counts(read, unchanged=counts["unchanged"])
-        return StepResult(Event.COMPARED, counted, differing.position(0), fields), (differing, too_dear)
+        return StepResult(Event.COMPARED, counted, differing.position(0), fields), (differing, too_costly)
 
     def _tally(self, conn: Connection, keys: KeySegment) -> dict[str, int]:
         text = sql.SQL("SELECT vitrina_kind::text AS kind, count(*) AS keys FROM {} GROUP BY 1")
@@ -90,7 +90,7 @@ class Comparison:
             return ""
         _, rows = self.job.reader.cost(self.work.query.whole())
         batches = -(-max(int(rows), some["keys"]) // size)
-        return self.work.is_dear(self.work.query.by_keys(), some["args"], batches)
+        return self.work.why_costly(self.work.query.by_keys(), some["args"], batches)
 
 
 @dataclass(frozen=True)
@@ -118,13 +118,13 @@ class Differing:
         for start, end in self.job.slices(self.upserts, self.found):
             yield partial(self._delete, start, end)
 
-    def why_dear(self, conn: Connection) -> str:
+    def why_costly(self, conn: Connection) -> str:
         """Why the rows of the keys found cannot be read by key; empty when they can."""
         if self.work.staged or not self.found:
             return ""
         size = min(self.job.batch_size, self.found)
         args = fetch(conn, sql.SQL("SELECT {} AS args").format(key_arrays(self.keys)), [0, size])["args"]
-        return self.work.is_dear(self.work.query.by_keys(), args, -(-self.found // size))
+        return self.work.why_costly(self.work.query.by_keys(), args, -(-self.found // size))
 
     def stage(self, why: str, conn: Connection) -> Found["Differing"]:
         """The same, whose rows were read in one go."""
@@ -135,7 +135,7 @@ class Differing:
         )
         stage.add_key_index(conn, self.work.mart.key)
         result = StepResult(Event.STAGED, position=self.position(0), fields={"rows": rows, "why": why})
-        return result, replace(self, work=replace(self.work, staged_rows=stage.settle(conn)))
+        return result, replace(self, work=replace(self.work, staged_rows=stage.finish(conn)))
 
     def _upsert(self, start: int, end: int, conn: Connection) -> StepResult:
         scope, text = self._scope(conn)

@@ -227,13 +227,13 @@ class MartSql:
         """Insert what is missing and update what differs; counts what was read and what was written.
 
         Joining first and sending only what differs to ON CONFLICT is what makes unchanged rows cheap; where most rows
-        differ it is dear, since each is looked up twice. Sent without, an unchanged row is locked and not written.
+        differ it is costly, since each is looked up twice. Sent without, an unchanged row is locked and not written.
         With a cursor, the scope is numbered by `vitrina_n` and the position of its last row is told too.
         With keys, those of them that the scope does not give are deleted: there is none, and it is not looked for, if
         the scope gives no other keys and `at_most` so many.
         """
         names, values = self._write_columns("d", cast=False)
-        beside, last = ([], sql.SQL("")) if cursor is None else (riders(cursor), LAST_POSITION)
+        beside, last = ([], sql.SQL("")) if cursor is None else (position_columns(cursor), LAST_POSITION)
         return sql.SQL(
             """
             WITH src AS MATERIALIZED (SELECT {columns} FROM {scope} AS t),
@@ -398,7 +398,7 @@ def key_arrays(segment: KeySegment) -> sql.Composed:
     return sql.SQL("(SELECT ARRAY[{}] FROM {} AS k)").format(arrays, segment.slice())
 
 
-def riders(cursor: tuple[str, str]) -> list[sql.Composed]:
+def position_columns(cursor: tuple[str, str]) -> list[sql.Composed]:
     """The cursor as text beside each row, and its number."""
     named = zip(("vitrina_value", "vitrina_id"), cursor, strict=True)
     columns = [sql.SQL("{}::text AS {}").format(column_of("t", c), sql.Identifier(name)) for name, c in named]

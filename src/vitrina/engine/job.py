@@ -89,7 +89,7 @@ class Mode(Protocol):
         """In order; each is one fenced transaction."""
         ...
 
-    def settle(self) -> Iterable[Step]:
+    def wind_up(self) -> Iterable[Step]:
         """What is left to do when a run is interrupted between two steps."""
         return ()
 

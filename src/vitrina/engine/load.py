@@ -67,17 +67,17 @@ class Load:
         An empty mart has nothing to lose: what is interrupted starts again, as filling a stage would.
         """
         if why_whole:
-            yield from self._whole(whole_load(self.work, why_whole), is_dear=False)
+            yield from self._whole(whole_load(self.work, why_whole), is_costly=False)
             return
         ranges, reading = yield from finding(self._find_bounds)
         if reading.how is How.BY_RANGE:
             yield from self._ranges(ranges, self.job.batch_size)
         else:
-            yield from self._whole(reading, is_dear=True)
+            yield from self._whole(reading, is_costly=True)
 
-    def _whole(self, reading: Reading, *, is_dear: bool) -> Generator[Step, None, None]:
+    def _whole(self, reading: Reading, *, is_costly: bool) -> Generator[Step, None, None]:
         if reading.how is How.AT_ONCE:
-            yield partial(self._load_all, reading.why, is_dear=is_dear)
+            yield partial(self._load_all, reading.why, is_costly=is_costly)
         else:
             staged = yield from finding(partial(self.work.fill, why=reading.why))
             yield from Load(staged)._slices(staged.staged_rows or 0)
@@ -120,8 +120,8 @@ class Load:
     def _read_how(self, ranges: Ranges) -> Reading:
         """Judged by a batch in the middle."""
         query, args = ranges.batch((len(ranges) - 1) // 2)
-        why = self.work.is_dear(query, args, len(ranges)) if len(ranges) > 1 else ""
-        return whole_load(self.work, why, is_dear=True) if why else Reading(How.BY_RANGE)
+        why = self.work.why_costly(query, args, len(ranges)) if len(ranges) > 1 else ""
+        return whole_load(self.work, why, is_costly=True) if why else Reading(How.BY_RANGE)
 
     def _load_range(self, ranges: Ranges, number: int, conn: Connection) -> StepResult:
         query, ends = ranges.batch(number)
@@ -130,10 +130,10 @@ class Load:
             rows = self._insert(conn, scope, self.work.key_columns("t"), [ends, query.as_string(None)])
         return self._loaded(Counts(read=rows, written=rows), number + 1, len(ranges))
 
-    def _load_all(self, why: str, conn: Connection, *, is_dear: bool) -> StepResult:
-        """Everything that the query gives: inside Postgres if ranges would be dear there, else through here."""
+    def _load_all(self, why: str, conn: Connection, *, is_costly: bool) -> StepResult:
+        """Everything that the query gives: inside Postgres if ranges would be costly there, else through here."""
         with self._explained():
-            read, written = self._insert_all(conn) if is_dear else self.work.pour(self.work.mart, conn)
+            read, written = self._insert_all(conn) if is_costly else self.work.pour(self.work.mart, conn)
         self.work.refuse_null_keys(conn, self.work.mart.identifier)
         counts, fields = Counts(read=read, written=written), {"why": why}
         return StepResult(Event.LOADED, counts, FullPosition("load"), fields, is_batch=True)

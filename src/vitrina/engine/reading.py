@@ -47,7 +47,7 @@ def why_whole(work: Work) -> str:
     return "publish is atomic" if work.job.plan.publish == "atomic" else ""
 
 
-def whole_load(work: Work, why: str, *, is_dear: bool = False) -> Reading:
-    """Everything into an empty mart: at once where the mart takes the rows as they are, or ranges would be dear."""
-    takes = work.job.writer.most_rows >= UNLIMITED and (is_dear or work.mart.takes(work.job.output))
+def whole_load(work: Work, why: str, *, is_costly: bool = False) -> Reading:
+    """Everything into an empty mart: at once where the mart takes the rows as they are, or ranges would be costly."""
+    takes = work.job.writer.most_rows >= UNLIMITED and (is_costly or work.mart.takes(work.job.output))
     return Reading(How.AT_ONCE if takes else How.STAGED, why)

@@ -70,7 +70,7 @@ class Scratch:
         text = "(SELECT * FROM {} WHERE vitrina_n > $1::bigint AND vitrina_n <= $2::bigint)"
         return sql.SQL(text).format(self.identifier)
 
-    def settle(self, conn: Connection) -> int:
+    def finish(self, conn: Connection) -> int:
         """It is filled: index its numbers, tell the planner how big it is, and tell how many rows there are."""
         with translated():
             conn.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY (vitrina_n)").format(self.identifier))

@@ -18,7 +18,7 @@ from vitrina.engine.stage import KeySegment, Stage
 from vitrina.meta.db import Connection
 from vitrina.sql.describe import Column
 
-# When is reading by key, batch after batch, dearer than reading everything once into a stage? The planner's costs
+# When is reading by key, batch after batch, costlier than reading everything once into a stage? The planner's costs
 # decide: a staged row costs about this much, and index lookups are overestimated by about this factor.
 STAGED_ROW_COST = 0.3
 LENIENCY = 8.0
@@ -106,7 +106,7 @@ class Work:
         """Stage everything the query gives, once; the same work, whose rows come from the stage."""
         self.stage.create(conn)
         read, _ = self.pour(self.stage, conn)
-        rows = self.stage.settle(conn)
+        rows = self.stage.finish(conn)
         self.refuse_null_keys(conn, self.stage.identifier)
         result = StepResult(Event.STAGED, Counts(read=read), FullPosition("stage"), {"rows": rows, "why": why})
         return result, replace(self, staged_rows=rows)
@@ -138,9 +138,9 @@ class Work:
         else:
             query = sql.SQL("({})").format(self.query.whole())
             copy_across(self.job.reader, self.statements.compare(query), keys, conn)
-        return keys.settle(conn)
+        return keys.finish(conn)
 
-    def is_dear(self, one_batch: sql.Composable, args: list[str | None], batches: int) -> str:
+    def why_costly(self, one_batch: sql.Composable, args: list[str | None], batches: int) -> str:
         """Why reading the query batch by batch would cost too much; empty when it does not."""
         by_batch, _ = self.job.reader.cost(one_batch, args)
         whole, rows = self.job.reader.cost(self.query.whole())

@@ -34,7 +34,7 @@ from vitrina.transforms import Row
 CONTROL = "vitrina_control"
 KINDS = ("missing", "extra", "different")
 COMPARED = (Column(ID, "text"), Column(HASH, "bytea"), Column(CONTROL, "text"))
-SETTLE_SECONDS = 1.5  # longer than an index takes to show what it was sent
+MOMENT_SECONDS = 1.5  # longer than an index takes to show what it was sent
 
 
 @dataclass
@@ -132,7 +132,7 @@ class DocumentReconciliation:
         """Keep the ids that differ, wait for what is on its way, and compare just these."""
         keys = KeySegment(self.job.pipeline_id, (Column(ID, "text"),))
         ids = [row[ID] for row in self._read(self._differing())]
-        deadline = time.monotonic() + SETTLE_SECONDS
+        deadline = time.monotonic() + MOMENT_SECONDS
         while time.monotonic() < deadline:
             self.inquiry.check()
             time.sleep(0.05)
@@ -144,7 +144,7 @@ class DocumentReconciliation:
             with keys.copy_in(conn, "text") as copy:
                 for id_ in ids:
                     copy.write_row(["u", id_])
-            keys.settle(conn)
+            keys.finish(conn)
         among = sql.SQL("WHERE t.{0} IN (SELECT {0} FROM {1})").format(sql.Identifier(ID), keys.identifier)
         return self._read(self.statements.details(self._scope(among), keys.identifier, self.params.sample))
 

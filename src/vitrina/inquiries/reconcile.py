@@ -31,7 +31,7 @@ from vitrina.sinks.registry import open_store
 from vitrina.sinks.table.mart import inspect, prepare_mart
 from vitrina.transforms import Row
 
-SETTLE_SECONDS = 1.0
+MOMENT_SECONDS = 1.0
 KINDS = ("missing", "extra", "different")
 
 
@@ -152,7 +152,7 @@ class Reconciliation:
             self.work.refuse_duplicates(execute(conn, self.statements.duplicates(keys.identifier)).fetchall())
         if not found:
             return []
-        self._settle()
+        self._wait_a_moment()
         by_key = self.work.mart.pushable and self.job.reader.abilities.speaks_sql
         few = found <= self.job.batch_size and by_key
         args = self._args(keys, found) if few else []
@@ -165,8 +165,8 @@ class Reconciliation:
         text = self.statements.details(sql.SQL("({})").format(scope), keys.identifier, self.params.sample)
         return self._read(text, [] if self.work.staged else args)
 
-    def _settle(self) -> None:
-        deadline = time.monotonic() + SETTLE_SECONDS
+    def _wait_a_moment(self) -> None:
+        deadline = time.monotonic() + MOMENT_SECONDS
         while time.monotonic() < deadline:
             self.inquiry.check()
             time.sleep(0.05)

@@ -105,7 +105,7 @@ class PipelineExecutor:
             control.check()
         except Interrupted:
             control.cut.end()
-            for step in mode.settle():
+            for step in mode.wind_up():
                 ledger.commit(step)
             raise
 

@@ -16,7 +16,6 @@ from vitrina.meta.db import Connection, translated
 from vitrina.meta.repos.retention import Ages
 from vitrina.metrics import server as metrics
 from vitrina.runner.alerting import AlertDesk
-from vitrina.runner.bell import Bell
 from vitrina.runner.capturing import CaptureDesk
 from vitrina.runner.clock import ClockWatch
 from vitrina.runner.dependencies import DependencyDesk
@@ -29,6 +28,7 @@ from vitrina.runner.probing import Prober
 from vitrina.runner.requests import LANES, RequestDesk
 from vitrina.runner.service import Duty, Service, Session
 from vitrina.runner.waiting import WaitingDesk
+from vitrina.runner.waker import Waker
 from vitrina.runner.webhook import Webhook
 from vitrina.sources.connections import Connections
 from vitrina.tracing import tracing
@@ -64,8 +64,8 @@ class Runner:
         self.heartbeat = Heartbeat(self.connections, self.identity, settings.lease_seconds, settings.slots, self.clock)
         self.metrics_port: int | None = None  # once it works, where it tells what it does
         self._waiting = WaitingDesk(self.connections, self.stopping)
-        self._bell = Bell(settings.slots)
-        self._lanes = [Bell(1) for _ in LANES]
+        self._waker = Waker(settings.slots)
+        self._lanes = [Waker(1) for _ in LANES]
         self._managing = Session(lambda: self.connections.open_warehouse("manager"))
         self._listening = Session(self._listen)
 
@@ -81,8 +81,8 @@ class Runner:
                 self._ticking().run()
             finally:  # also when something unforeseen ends this thread: a runner works or is gone, never half
                 self.stopping.set()
-                for bell in (self._bell, *self._lanes, self._waiting.bell):
-                    bell.ring_for_all()
+                for waker in (self._waker, *self._lanes, self._waiting.waker):
+                    waker.wake_all()
                 for service in services:
                     service.join()
         log.info("runner stopped", runner=self.identity.name)
@@ -145,9 +145,9 @@ class Runner:
             manager, listener = self._manager(self._managing.get()), self._listening.get()
             manager.tick()
             if manager.has_waits():
-                self._waiting.bell.ring()
-            for bell in (self._bell, *self._lanes):
-                bell.ring()
+                self._waiting.waker.wake_one()
+            for waker in (self._waker, *self._lanes):
+                waker.wake_one()
             self._wait_for_wake(listener, manager)
 
     def _listen(self) -> Connection:
@@ -172,8 +172,8 @@ class Runner:
     def _services(self) -> list[Service]:
         """The slots, a lane for each sort of request, and whoever looks after captures, alerts, catalogues and more."""
         return [
-            *(self._slot(number, wake) for number, wake in enumerate(self._bell.wakes)),
-            *(self._lane(bell, kinds) for bell, kinds in zip(self._lanes, LANES, strict=True)),
+            *(self._slot(number, wake) for number, wake in enumerate(self._waker.wakes)),
+            *(self._lane(waker, kinds) for waker, kinds in zip(self._lanes, LANES, strict=True)),
             CaptureDesk(self.connections, self.identity, self.stopping, clock=self.clock).service(),
             AlertDesk(self.connections, self.stopping).service(),
             Housekeeper(self.connections, self.identity, self.stopping, self._manager).service(),
@@ -183,9 +183,9 @@ class Runner:
 
     def _slot(self, number: int, wake: Event) -> Service:
         dispatcher = self._dispatcher()
-        dispatcher.claimed = self._bell.ring
+        dispatcher.claimed = self._waker.wake_one
         return self._whenever(
-            f"slot {number}", self._bell, wake, lambda: self._work_off(dispatcher), dispatcher.session
+            f"slot {number}", self._waker, wake, lambda: self._work_off(dispatcher), dispatcher.session
         )
 
     def _work_off(self, dispatcher: PipelineDispatcher) -> None:
@@ -193,15 +193,15 @@ class Runner:
         if work_off(dispatcher, self.stopping):
             dispatcher.plan()
 
-    def _lane(self, bell: Bell, kinds: Sequence[str]) -> Service:
+    def _lane(self, waker: Waker, kinds: Sequence[str]) -> Service:
         desk = self._desk(kinds)
-        return self._whenever(f"requests {kinds[0]}", bell, bell.wakes[0], desk.work_off, desk.session)
+        return self._whenever(f"requests {kinds[0]}", waker, waker.wakes[0], desk.work_off, desk.session)
 
-    def _whenever(self, name: str, bell: Bell, wake: Event, work: Callable[[], object], session: Session) -> Service:
+    def _whenever(self, name: str, waker: Waker, wake: Event, work: Callable[[], object], session: Session) -> Service:
         """Work when woken, until the runner stops; a failure ends this turn only."""
 
         def turn() -> None:
-            bell.wait(wake)
+            waker.wait(wake)
             work()
 
         duty = Turn(turn, "a slot failed; it goes on", longest=self.settings.poll_seconds)
@@ -224,7 +224,7 @@ class Runner:
         neighbours, prober = self.connections.neighbours, Prober(self.connections, self.stopping)
         for name in [*neighbours.outages]:
             prober.begin(name)
-        with neighbours.telling(self._bell.ring, prober.begin):
+        with neighbours.telling(self._waker.wake_one, prober.begin):
             yield
 
     @contextmanager

@@ -11,8 +11,8 @@ from vitrina.capture.barrier import holder_of
 from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.waits import WaitRepo
-from vitrina.runner.bell import Bell
 from vitrina.runner.service import Duty, Service
+from vitrina.runner.waker import Waker
 from vitrina.sources.connections import Connections
 
 log = structlog.get_logger()
@@ -25,7 +25,7 @@ class WaitingDesk:
 
     connections: Connections
     stopping: Event
-    bell: Bell = field(default_factory=lambda: Bell(1))  # rung by the main loop, which waits for no source itself
+    waker: Waker = field(default_factory=lambda: Waker(1))  # rung by the main loop, which waits for no source itself
 
     def service(self) -> Service:
         """On a thread of its own, with a connection only while it looks, and it looks only when somebody waits."""
@@ -34,7 +34,7 @@ class WaitingDesk:
         return Service("waits", self.stopping, [duty], may_hang=True)
 
     def _look(self) -> None:
-        self.bell.wait(self.bell.wakes[0])
+        self.waker.wait(self.waker.wakes[0])
         if not self.stopping.is_set():
             with self.connections.open_warehouse("waits") as conn:
                 self.look(conn)

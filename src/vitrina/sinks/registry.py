@@ -97,6 +97,6 @@ def probe(name: str, settings: Settings, neighbours: Neighbours) -> bool:
 def tidy(conn: Connection, settings: Settings) -> None:
     """Remove what no run comes back to, each kind by itself: one that does not answer keeps nobody from the others."""
     drop_orphans(conn)
-    retired = sorted(expired(conn, settings.es_grace_seconds), key=lambda generation: generation.target)
-    for prefix, generations in groupby(retired, lambda generation: generation.target.partition(":")[0]):
-        resolve_sink(f"{prefix}:").tidy(conn, settings, [*generations])
+    retired = sorted(expired(conn, settings.es_grace_seconds), key=lambda edition: edition.target)
+    for prefix, editions in groupby(retired, lambda edition: edition.target.partition(":")[0]):
+        resolve_sink(f"{prefix}:").tidy(conn, settings, [*editions])

@@ -7,7 +7,7 @@ from vitrina.domain.pipeline import Plan
 from vitrina.engine.job import Job, Mode
 from vitrina.engine.writer import Abilities, Writer
 from vitrina.meta.db import Connection
-from vitrina.meta.repos.indexes import Generation
+from vitrina.meta.repos.indexes import Edition
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 from vitrina.sources.connections import Connections
@@ -37,6 +37,6 @@ class Sink(Protocol):
         """Ask it anything, so that they are told whether it answers."""
         del settings, neighbours
 
-    def tidy(self, conn: Connection, settings: Settings, retired: Sequence[Generation]) -> None:
+    def tidy(self, conn: Connection, settings: Settings, retired: Sequence[Edition]) -> None:
         """Remove what no run comes back to."""
         del conn, settings, retired

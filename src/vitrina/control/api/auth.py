@@ -11,7 +11,7 @@ from psycopg.rows import DictRow
 
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Forbidden, Unauthorised
-from vitrina.control.services.looking import Looking
+from vitrina.control.services.inspection import Inspection
 from vitrina.control.services.pipelines import PipelineService
 from vitrina.control.services.requests import RequestService
 from vitrina.meta.repos.editing import EditingRepo
@@ -110,10 +110,10 @@ def _requests(plane: Plane, caller: Caller) -> RequestService:
     return RequestService(plane, caller.name)
 
 
-def _looking(plane: Plane, _: Caller) -> Looking:
-    return Looking(plane)
+def _inspection(plane: Plane, _: Caller) -> Inspection:
+    return Inspection(plane)
 
 
 Pipelines = Annotated[PipelineService, Depends(_pipelines)]
 Requests = Annotated[RequestService, Depends(_requests)]
-Look = Annotated[Looking, Depends(_looking)]
+Look = Annotated[Inspection, Depends(_inspection)]

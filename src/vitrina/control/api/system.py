@@ -15,7 +15,7 @@ from vitrina.control.api.freshness import CaptureOut
 from vitrina.control.api.openapi import problems
 from vitrina.control.api.pipelines import Config
 from vitrina.control.problems import Forbidden, NotFound
-from vitrina.control.services.looking import Looking
+from vitrina.control.services.inspection import Inspection
 from vitrina.domain.events import Said
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.request import RequestKind
@@ -125,13 +125,13 @@ def livez() -> models.Health:
 @public.get("/health", operation_id="health", summary="Healthy", responses=UNREADY)
 def readyz(plane: Plane, response: Response) -> models.Health:
     """The meta-store answers too."""
-    checks = Looking(plane).health()
+    checks = Inspection(plane).health()
     ready = all(said == "ok" for said in checks.values())
     response.status_code = 200 if ready else 503
     return models.Health(status="ok" if ready else "unavailable", checks=checks)
 
 
-def _look_again(look: Looking, run: dict[str, Any], after: int) -> tuple[dict[str, Any], list[Said]]:
+def _look_again(look: Inspection, run: dict[str, Any], after: int) -> tuple[dict[str, Any], list[Said]]:
     """The run first: what it said before it ended is then among the events.
 
     One that is gone says no more: it was a live mart's and went well, so that it was added to the row of its hour; or

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from vitrina.control.services.looking import Flow
+from vitrina.control.services.inspection import Flow
 
 NODE_WIDTH, NODE_HEIGHT = 250, 30
 ROW_GAP, LAYER_GAP, MARGIN = 12, 110, 16

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 from vitrina.control.api.auth import Plane, Role, needs
 from vitrina.control.console.graph import Graph, draw
 from vitrina.control.console.render import Show
-from vitrina.control.services.looking import Looking
+from vitrina.control.services.inspection import Inspection
 
 router = APIRouter(prefix="/lineage")
 DRAWN_NODES = 400
@@ -17,7 +17,7 @@ DRAWN_NODES = 400
 @needs(Role.VIEWER)
 def lineage(show: Show, plane: Plane, q: Annotated[str, Query(max_length=200)] = "") -> Response:
     """All of it, or what belongs to a name."""
-    flows = Looking(plane).flows()
+    flows = Inspection(plane).flows()
     whole = Graph.of(flows)
     graph = whole.around(q.strip()) if q.strip() else whole
     too_many = len(graph.nodes) > DRAWN_NODES

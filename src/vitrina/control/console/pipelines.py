@@ -11,7 +11,7 @@ from vitrina.control.console.render import Screen, Show, link_to
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import NotFound
 from vitrina.control.services.details import Details
-from vitrina.control.services.looking import Looking
+from vitrina.control.services.inspection import Inspection
 from vitrina.control.services.overview import Overview
 from vitrina.control.services.pipelines import PipelineService
 from vitrina.control.services.plans import differences, text_diff
@@ -85,7 +85,7 @@ def reconcile(show: Show, plane: Plane, caller: Visitor, which: str) -> Response
 def lineage(show: Show, plane: Plane, caller: Visitor, which: str) -> Response:
     """Where its columns come from."""
     stored = PipelineService(plane, caller.name).get(which)
-    return _page(show, plane, caller, stored, "lineage", lineage=Looking(plane).lineage_of(stored))
+    return _page(show, plane, caller, stored, "lineage", lineage=Inspection(plane).lineage_of(stored))
 
 
 @router.get("/horizon")
@@ -93,7 +93,7 @@ def lineage(show: Show, plane: Plane, caller: Visitor, which: str) -> Response:
 def horizon(show: Show, plane: Plane, caller: Visitor, which: str) -> Response:
     """The safe horizon and who holds it: asked of the source, so after the page is there."""
     stored = PipelineService(plane, caller.name).get(which)
-    return show.part("pipeline_horizon.html", horizon=Looking(plane).horizon(stored))
+    return show.part("pipeline_horizon.html", horizon=Inspection(plane).horizon(stored))
 
 
 def look(show: Screen, plane: ControlPlane, caller: Actor, which: str, tab: str) -> dict[str, str]:

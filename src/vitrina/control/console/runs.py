@@ -14,7 +14,7 @@ from vitrina.control.console.access import BASE
 from vitrina.control.console.render import Screen, Show
 from vitrina.control.plane import ControlPlane
 from vitrina.control.services.details import Details
-from vitrina.control.services.looking import Looking
+from vitrina.control.services.inspection import Inspection
 from vitrina.domain.events import Said, named, shown
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ WIDTH, LANE = 960, 22
 @needs(Role.VIEWER)
 def run(show: Show, plane: Plane, run_id: RunId) -> Response:
     """The whole of it."""
-    found = Looking(plane).run(run_id)
+    found = Inspection(plane).run(run_id)
     events = Details(plane).log(run_id, SHOWN_LINES)
     return show.page(
         "run.html",
@@ -56,7 +56,7 @@ def search_log(show: Show, plane: Plane, run_id: RunId, q: Annotated[str, Query(
 @needs(Role.VIEWER)
 def download_log(plane: Plane, run_id: RunId) -> Response:
     """All of it, a line an event."""
-    Looking(plane).run(run_id)
+    Inspection(plane).run(run_id)
     lines = [_line(event) for event in Details(plane).log(run_id, DOWNLOADED_LINES)]
     name = f'attachment; filename="run-{run_id}.log"'
     return PlainTextResponse("\n".join([*lines, ""]), headers={"Content-Disposition": name})
@@ -64,7 +64,7 @@ def download_log(plane: Plane, run_id: RunId) -> Response:
 
 def look(show: Screen, plane: ControlPlane, run_id: int) -> dict[str, str]:
     """What the page keeps up to date, its log aside."""
-    found, details = Looking(plane).run(run_id), Details(plane)
+    found, details = Inspection(plane).run(run_id), Details(plane)
     events = details.log(run_id, CHARTED_LINES)
     head = show.fragment("run_head.html", run=found, attempts=details.attempts(found))
     return {"head": head, "timeline": show.fragment("run_timeline.html", **timeline(found, events))}
@@ -72,7 +72,7 @@ def look(show: Screen, plane: ControlPlane, run_id: int) -> dict[str, str]:
 
 def lines(show: Screen, plane: ControlPlane, run_id: int, seen: "Seen") -> str:
     """What the run said since the last line that the tab has."""
-    events = Looking(plane).events(run_id, seen.line)
+    events = Inspection(plane).events(run_id, seen.line)
     if events:
         seen.digests["log"] = str(events[-1]["id"])
     return str(show.html("run_lines.html", events=events)) if events else ""

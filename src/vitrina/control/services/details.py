@@ -12,7 +12,7 @@ from psycopg.rows import DictRow
 from vitrina import __version__
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Invalid
-from vitrina.control.services.looking import Looking
+from vitrina.control.services.inspection import Inspection
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.events import Event, Said
 from vitrina.domain.pipeline import WAREHOUSE
@@ -97,7 +97,7 @@ class Details:
         """Each runner with what it holds."""
         with self.plane.session() as conn:
             leases = OverviewRepo(conn).leases()
-        runners = Looking(self.plane).runners()
+        runners = Inspection(self.plane).runners()
         return [dict(runner) | {"leases": [x for x in leases if x["owner"] == runner["id"]]} for runner in runners]
 
     def versions(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Details:
 
     def captures(self) -> list[dict[str, Any]]:
         """Where changes are captured, how far behind, and what to worry about."""
-        reports = [found | {"warnings": found["findings"]} for found in Looking(self.plane).captures()]
+        reports = [found | {"warnings": found["findings"]} for found in Inspection(self.plane).captures()]
         return [{name: found[name] for name in CAPTURE_COLUMNS} for found in reports]
 
     def _database(self, name: str) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from vitrina.sql.describe import Column
 class Slice:
     """Changes of a few transactions, by relation."""
 
-    told: Mapping[str, log.Told]
+    told: Mapping[str, log.RelationChanges]
     last_id: int
-    straight: Mapping[str, Sequence[Column]]
+    key_in_row: Mapping[str, Sequence[Column]]
 
     @property
     def changes(self) -> int:
@@ -42,9 +42,9 @@ class Slice:
         """Old and new rows of a relation, as what can stand after FROM; or the keys of them, each once."""
         told = self.told[relation]
         if told.keys:
-            pairs = zip(told.keys, self.straight[relation], strict=True)
+            pairs = zip(told.keys, self.key_in_row[relation], strict=True)
             arrays = [sql.SQL("{}::{}[]").format(sql.Literal(array), column.sql_type) for array, column in pairs]
-            return unnested(arrays, [column.name for column in self.straight[relation]])
+            return unnested(arrays, [column.name for column in self.key_in_row[relation]])
         table = sql.Identifier(*relation.split(".", 1))
         # With a limit, for the planner: it takes a function for 100 rows, and would read whole tables for them.
         text = "(SELECT * FROM jsonb_populate_recordset(NULL::{}, {}::jsonb) LIMIT {})"
@@ -79,17 +79,21 @@ class Feed:
         return found
 
     def read(
-        self, after_id: int, columns: Mapping[str, Sequence[str]], limit: int, straight: Mapping[str, Sequence[Column]]
+        self,
+        after_id: int,
+        columns: Mapping[str, Sequence[str]],
+        limit: int,
+        key_in_row: Mapping[str, Sequence[Column]],
     ) -> Slice | None:
         """The next changes of these relations, with the columns that matter; None if the log no longer has them all."""
-        keys = {relation: [column.name for column in found] for relation, found in straight.items()}
+        keys = {relation: [column.name for column in found] for relation, found in key_in_row.items()}
         try:
             told, last_id = log.read_slice(self.conn, self.source, after_id, limit, columns, keys)
         except log.Behind:
             return None
         if self.tip().log_start - 1 > after_id:
             return None
-        return Slice({one.relation: one for one in told}, last_id, straight)
+        return Slice({one.relation: one for one in told}, last_id, key_in_row)
 
     def newest(self, relations: Sequence[str]) -> int:
         """The last change of any of these relations."""

@@ -61,10 +61,10 @@ class Impact:
         return {table: sorted(names) for table, names in found.items()}
 
     @cached_property
-    def straight(self) -> dict[str, list[Column]]:
+    def key_in_row(self) -> dict[str, list[Column]]:
         """The tables of whose changes only the key is wanted: which columns that is, in the order of the mart's key."""
         uses = Counter(occurrence.table for occurrence in self.view.occurrences)
-        told = {o.table: dict(zip(o.key, o.straight, strict=True)) for o in self.view.occurrences if o.straight}
+        told = {o.table: dict(zip(o.key, o.key_in_row, strict=True)) for o in self.view.occurrences if o.key_in_row}
         whole = {table: columns for table, columns in told.items() if columns.keys() == set(self.work.mart.key)}
         return {t: [columns[k] for k in self.work.mart.key] for t, columns in whole.items() if uses[t] == 1}
 
@@ -179,4 +179,4 @@ def as_captured(occurrence: Occurrence, known: Sequence[str]) -> Occurrence:
     if occurrence.verdict == "everything" or not missing:
         return occurrence
     data = {"table": occurrence.table, "columns": missing}
-    return replace(occurrence, code=Code.OLD_VALUE_UNTOLD, data=data, key=(), columns=(), straight=())
+    return replace(occurrence, code=Code.OLD_VALUE_UNTOLD, data=data, key=(), columns=(), key_in_row=())

@@ -233,7 +233,7 @@ class Follower:
         )
 
     def _read(self) -> Slice | None:
-        return self.feed.read(self.position.id, self.impact.columns, SLICE, self.impact.straight)
+        return self.feed.read(self.position.id, self.impact.columns, SLICE, self.impact.key_in_row)
 
     def _linger(self, tip: log.Tip, since: float) -> bool:
         return self.lingering.wait(tip, since, self._is_as_it_was)
@@ -327,7 +327,7 @@ class Follower:
         keys = self.work.new_keys()
         keys.create(conn)
         self.impact.keep_keys(found, keys, conn)
-        total = keys.settle(conn)
+        total = keys.finish(conn)
         if self.audit:
             self.audit.explain(conn, keys=keys)
         if not total:  # only parts of keys, which nothing carries

@@ -14,7 +14,7 @@ SQL = queries("indexes")
 
 
 @dataclass(frozen=True)
-class Generation:
+class Edition:
     """One index of a pipeline, and how far its documents have arrived."""
 
     pipeline_id: UUID
@@ -67,10 +67,10 @@ class IndexRepo:
     conn: Connection
     pipeline_id: UUID
 
-    def all(self) -> list[Generation]:
+    def all(self) -> list[Edition]:
         """Newest first."""
         rows = fetch_all(self.conn, SQL["all"], {"pipeline_id": self.pipeline_id})
-        return [Generation.from_row(row) for row in rows]
+        return [Edition.from_row(row) for row in rows]
 
     def add(self, number: int, target: str, index: str, shape: str, key: Sequence[str]) -> None:
         """A new generation, to be built."""
@@ -108,7 +108,7 @@ class IndexRepo:
         self._execute("retire", number)
         self._execute("go_live", number)
 
-    def expired(self, grace: float) -> list[Generation]:
+    def expired(self, grace: float) -> list[Edition]:
         """Those that may go."""
         return expired(self.conn, grace, self.pipeline_id)
 
@@ -121,10 +121,10 @@ class IndexRepo:
             self.conn.execute(SQL[query], {"pipeline_id": self.pipeline_id, "generation": number, **params})
 
 
-def expired(conn: Connection, grace: float, pipeline_id: UUID | None = None) -> list[Generation]:
-    """Generations that were retired longer ago than the grace, of one pipeline or of all."""
+def expired(conn: Connection, grace: float, pipeline_id: UUID | None = None) -> list[Edition]:
+    """Editions that were retired longer ago than the grace, of one pipeline or of all."""
     rows = fetch_all(conn, SQL["expired"], {"pipeline_id": pipeline_id, "grace": grace})
-    return [Generation.from_row(row) for row in rows]
+    return [Edition.from_row(row) for row in rows]
 
 
 def orphaned_shadows(conn: Connection) -> list[str]:

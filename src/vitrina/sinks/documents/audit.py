@@ -61,8 +61,8 @@ class DocumentAudit:
 
     @property
     def _set(self) -> str:
-        assert self.writer.generation is not None
-        return self.writer.generation.index
+        assert self.writer.edition is not None
+        return self.writer.edition.index
 
 
 def _doubt(shadow: ShadowSql, condition: sql.Composable) -> sql.Composed:

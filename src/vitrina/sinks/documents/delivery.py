@@ -24,7 +24,7 @@ from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import IndexRepo
 from vitrina.sinks.documents.audit import DocumentAudit
-from vitrina.sinks.documents.generations import Generations
+from vitrina.sinks.documents.editions import Editions
 from vitrina.sinks.documents.mirror import Mirror
 from vitrina.sinks.documents.senders import Senders
 from vitrina.sinks.documents.statements import ShadowSql
@@ -44,7 +44,7 @@ class Parcel:
     took: float = 0.0  # seconds until it had arrived
 
     def arrive(self, _: object) -> None:
-        """It has."""
+        """Note how long it was on its way."""
         self.took = time.monotonic() - self.made_at
 
     @property
@@ -69,7 +69,7 @@ class Delivery(Mode):
         self._make_mode = make_mode
         self.store = store
         self.epoch = epoch
-        self.generations = Generations(store, job, writer, epoch, grace)
+        self.editions = Editions(store, job, writer, epoch, grace)
         self.position = job.position
         self.confirmed = 0
 
@@ -79,18 +79,18 @@ class Delivery(Mode):
             yield from self._alone(self._all_steps())
 
     def _all_steps(self) -> Iterator[Step]:
-        yield from self._keeping_position(self.generations.open())
-        senders: Senders[Parcel] = Senders(partial(self._send, self.generations.current.index), self.store.senders)
+        yield from self._keeping_position(self.editions.open())
+        senders: Senders[Parcel] = Senders(partial(self._send, self.editions.current.index), self.store.senders)
         self.senders = senders
         with closing(senders):
-            if self.generations.current.in_flight or self._repairs:
+            if self.editions.current.in_flight or self._repairs:
                 yield from self._deliver(senders, self._doubted())
                 yield from self._finish(senders)
             self.settling = False
             yield from self._deliver(senders, self._mode_steps())
-            self.generations.make_ready()
+            self.editions.make_ready()
             yield from self._finish(senders)
-        yield from self._keeping_position(self.generations.close())
+        yield from self._keeping_position(self.editions.close())
 
     def _send(self, name: str, batch: Batch) -> None:
         reach("before send")
@@ -100,9 +100,9 @@ class Delivery(Mode):
     @property
     def is_burst(self) -> bool:
         """As the mode itself."""
-        return self.mode is not None and self.mode.is_burst and not self.generations.is_new
+        return self.mode is not None and self.mode.is_burst and not self.editions.is_new
 
-    def settle(self) -> Iterator[Step]:
+    def wind_up(self) -> Iterator[Step]:
         """A run is interrupted between steps: what is on its way arrives and is confirmed.
 
         Not while documents of an earlier run are in doubt: they stay so, and the next run begins with them again.
@@ -126,8 +126,8 @@ class Delivery(Mode):
 
     def _mode_steps(self) -> Iterator[Step]:
         job, options = self.job, self.job.options
-        beyond = None if self.generations.is_new else DocumentAudit(job, self.writer, self.store, self._await_arrival)
-        options = replace(options, rebuild=False, repair=self.generations.loads_all or options.repair)
+        beyond = None if self.editions.is_new else DocumentAudit(job, self.writer, self.store, self._await_arrival)
+        options = replace(options, rebuild=False, repair=self.editions.loads_all or options.repair)
         self.mode = self._make_mode(replace(job, options=options, beyond=beyond))
         yield from self.mode.steps()
 
@@ -150,7 +150,7 @@ class Delivery(Mode):
             senders.wait_for_room()
             yield partial(self._with_confirmation, step, senders.arrived())
             self._ship(senders)
-            yield from self._keeping_position(self.generations.bind())
+            yield from self._keeping_position(self.editions.bind())
 
     def _with_confirmation(self, step: Step, parcels: list[Parcel], conn: Connection) -> StepResult:
         """Confirm what has arrived, then do the step; what it writes ahead counts once that has arrived too."""
@@ -176,9 +176,9 @@ class Delivery(Mode):
             senders.drain()
         batch = self.writer.take_outbox()
         if batch:
-            self.generations.await_created()
+            self.editions.await_created()
         senders.submit(batch, parcel).add_done_callback(parcel.arrive)
-        self.generations.has_come_to(parcel.share)
+        self.editions.has_come_to(parcel.share)
 
     def _confirm(self, conn: Connection, parcels: list[Parcel]) -> Counts:
         """While older documents are in doubt no version is confirmed: theirs are below it, and would be forgotten."""
@@ -215,10 +215,10 @@ class Delivery(Mode):
         self.work = Work.prepare(self.job, conn)
         self.keys: KeySegment = self.work.new_keys()
         self.keys.create(conn)
-        statements, confirmed = self._statements(conn), self.generations.current.confirmed
+        statements, confirmed = self._statements(conn), self.editions.current.confirmed
         execute(conn, statements.doubt(), [confirmed])
         execute(conn, statements.keep_doubted(self.keys), [confirmed])
-        self.in_doubt = self.keys.settle(conn)
+        self.in_doubt = self.keys.finish(conn)
         fields = {"documents": self.in_doubt}
         return StepResult(Event.DOUBT_FOUND, position=self.job.position, fields=fields)
 
@@ -242,11 +242,11 @@ class Delivery(Mode):
 
     @property
     def _repairs(self) -> bool:
-        return self.job.options.repair and not self.generations.is_new
+        return self.job.options.repair and not self.editions.is_new
 
     @property
     def _number(self) -> int:
-        return self.generations.current.number
+        return self.editions.current.number
 
     def _statements(self, conn: Connection) -> ShadowSql:
         return self.writer.statements(self.writer.prepare(conn, self.job.wanted)[0])

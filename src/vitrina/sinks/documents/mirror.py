@@ -1,4 +1,4 @@
-"""Looking at the mart itself: what documents it really has, against what the shadow thinks it has.
+"""Inspection at the mart itself: what documents it really has, against what the shadow thinks it has.
 
 A store gives a document back as the very text that was sent, so its hash says whether it is still the same.
 """
@@ -51,7 +51,7 @@ def mirror(
     while page := [*islice(left, PAGE)]:
         check()
         mirrored.add(conn, page, field)
-    mirrored.settle(conn)
+    mirrored.finish(conn)
     execute(conn, sql.SQL("CREATE INDEX ON {} ({})").format(mirrored.identifier, sql.Identifier(ID)))
 
 
@@ -69,14 +69,14 @@ class Mirror:
 
     def look(self, conn: Connection) -> StepResult:
         """All of it."""
-        generation = self.writer.generation
-        assert generation is not None
+        edition = self.writer.edition
+        assert edition is not None
         mirrored = Mirrored(self.job.pipeline_id, COLUMNS)
-        mirror(conn, mirrored, self.store.read(generation.index), None, self.job.check)
+        mirror(conn, mirrored, self.store.read(edition.index), None, self.job.check)
         mart, _ = self.writer.prepare(conn, self.job.wanted)
         statements = MirrorSql(self.writer.statements(mart), mirrored)
         seen = fetch(conn, statements.newest_version())["version"] or 0
-        IndexRepo(conn, self.job.pipeline_id).raise_version(generation.number, seen)
+        IndexRepo(conn, self.job.pipeline_id).raise_version(edition.number, seen)
         self.writer.version = max(self.writer.version, seen)
         wrong = execute(conn, statements.doubt_what_differs()).rowcount
         strangers = fetch(conn, statements.delete_strangers())

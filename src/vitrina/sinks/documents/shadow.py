@@ -8,7 +8,7 @@ from vitrina.engine.mart import Mart
 from vitrina.engine.pieces import COMMA
 from vitrina.engine.types import check_types
 from vitrina.meta.db import Connection, fetch_all, translated
-from vitrina.meta.repos.indexes import Generation
+from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.statements import HASH, VERSION, shadow_columns
 from vitrina.sql.describe import Column
 
@@ -16,33 +16,33 @@ SCHEMA = "etl_shadow"
 BYTEWISE = '"C"'  # how text keys are ordered and told apart
 
 
-def create_shadow(conn: Connection, generation: Generation, key: Sequence[Column]) -> None:
+def create_shadow(conn: Connection, edition: Edition, key: Sequence[Column]) -> None:
     """Anew and empty. Tombstones are few, and found by an index of their own."""
     check_types(conn, key)
-    table = sql.Identifier(SCHEMA, generation.shadow)
+    table = sql.Identifier(SCHEMA, edition.shadow)
     collations = _collations(conn, key)
     definitions = [_definition(column, collations[column.name]) for column in key]
     create = "CREATE TABLE {} ({}, {} bytea, {} bigint NOT NULL, PRIMARY KEY ({}))"
     names = COMMA.join(column.identifier for column in key)
     hash_, version = sql.Identifier(HASH), sql.Identifier(VERSION)
     with translated():
-        drop_shadow(conn, generation)
+        drop_shadow(conn, edition)
         conn.execute(sql.SQL(create).format(table, COMMA.join(definitions), hash_, version, names))
         conn.execute(sql.SQL("CREATE INDEX ON {} ({}) WHERE {} IS NULL").format(table, version, hash_))
 
 
-def drop_shadow(conn: Connection, generation: Generation) -> None:
+def drop_shadow(conn: Connection, edition: Edition) -> None:
     """If it is there."""
     with translated():
-        conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(SCHEMA, generation.shadow)))
+        conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(SCHEMA, edition.shadow)))
 
 
-def shadow_mart(conn: Connection, generation: Generation, key: Sequence[Column]) -> Mart:
+def shadow_mart(conn: Connection, edition: Edition, key: Sequence[Column]) -> Mart:
     """As what it is compared: a mart of two things, key and hash."""
     columns = shadow_columns(tuple(key))
     return Mart(
         SCHEMA,
-        generation.shadow,
+        edition.shadow,
         tuple(c.name for c in key),
         columns,
         {c.name: c.type for c in columns},

@@ -8,7 +8,7 @@ from vitrina.domain.pipeline import Plan
 from vitrina.engine.job import Job, Mode
 from vitrina.engine.writer import Abilities
 from vitrina.meta.db import Connection
-from vitrina.meta.repos.indexes import Generation
+from vitrina.meta.repos.indexes import Edition
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 from vitrina.sinks.documents.delivery import Delivery
@@ -69,7 +69,7 @@ class DocumentSink(Sink):
         shape = writer_of(job).shape
         return self.open(Visit(settings, job.pipeline_id, job.plan.target, shape, job.check, neighbours))
 
-    def tidy(self, conn: Connection, settings: Settings, retired: Sequence[Generation]) -> None:
+    def tidy(self, conn: Connection, settings: Settings, retired: Sequence[Edition]) -> None:
         """Remove these sets."""
         if self.is_there(settings):
             remove_retired(conn, retired, lambda g: self.open(Visit(settings, g.pipeline_id, g.target, is_brief=True)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from vitrina.engine.converge import LAST_POSITION, MartSql, riders
+from vitrina.engine.converge import LAST_POSITION, MartSql, position_columns
 from vitrina.engine.pieces import COMMA, column_of
 from vitrina.engine.stage import KeySegment
 from vitrina.sinks.documents.shape import DOCUMENT, Shape
@@ -170,7 +170,12 @@ class ShadowSql(MartSql):
 
     def _source(self, scope: sql.Composable, cursor: tuple[str, str] | None = None) -> sql.Composed:
         document = column_of("t", DOCUMENT)
-        columns = [*self._casts("t", only=self.mart.key), document, HASHED, *(riders(cursor) if cursor else [])]
+        columns = [
+            *self._casts("t", only=self.mart.key),
+            document,
+            HASHED,
+            *(position_columns(cursor) if cursor else []),
+        ]
         documents = scope if self.built else made_once(self.documents(scope), self.mart.key)
         return sql.SQL("SELECT {} FROM {} AS t").format(COMMA.join(columns), documents)
 

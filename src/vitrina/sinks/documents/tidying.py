@@ -9,7 +9,7 @@ from psycopg import sql
 
 from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import Connection, translated
-from vitrina.meta.repos.indexes import Generation, IndexRepo, orphaned_shadows
+from vitrina.meta.repos.indexes import Edition, IndexRepo, orphaned_shadows
 from vitrina.sinks.documents.shadow import SCHEMA, drop_shadow
 from vitrina.stores import Mark, Store
 
@@ -23,30 +23,30 @@ def drop_orphans(conn: Connection) -> None:
             conn.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(SCHEMA, name)))
 
 
-def remove_retired(conn: Connection, retired: Sequence[Generation], open_store: Callable[[Generation], Store]) -> None:
+def remove_retired(conn: Connection, retired: Sequence[Edition], open_store: Callable[[Edition], Store]) -> None:
     """Whatever cannot be removed now is tried again by the next tidying."""
     try:
-        for generation in retired:
-            with closing(open_store(generation)) as store:
-                remove(store, generation)
+        for edition in retired:
+            with closing(open_store(edition)) as store:
+                remove(store, edition)
             with translated(), conn.transaction():
-                forget(conn, generation)
-            log.info("old index removed", index=generation.index)
+                forget(conn, edition)
+            log.info("old index removed", index=edition.index)
     except VitrinaError as error:
         log.warning("old index kept", reason=str(error))
 
 
-def remove(store: Store, generation: Generation) -> None:
+def remove(store: Store, edition: Edition) -> None:
     """Unless somebody has put another one in its place; it may also be gone."""
-    found = store.mark(generation.index)
-    if found and (found.id == generation.uuid or is_made_by(found, generation.pipeline_id)):
-        store.drop(generation.index)
+    found = store.mark(edition.index)
+    if found and (found.id == edition.uuid or is_made_by(found, edition.pipeline_id)):
+        store.drop(edition.index)
 
 
-def forget(conn: Connection, generation: Generation) -> None:
+def forget(conn: Connection, edition: Edition) -> None:
     """With its shadow."""
-    drop_shadow(conn, generation)
-    IndexRepo(conn, generation.pipeline_id).remove(generation.number)
+    drop_shadow(conn, edition)
+    IndexRepo(conn, edition.pipeline_id).remove(edition.number)
 
 
 def is_made_by(mark: Mark, pipeline_id: UUID) -> bool:

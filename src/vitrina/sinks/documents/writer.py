@@ -5,7 +5,7 @@ from typing import Any
 from vitrina.engine.mart import Mart, Wanted
 from vitrina.engine.writer import Abilities
 from vitrina.meta.db import Connection
-from vitrina.meta.repos.indexes import Generation
+from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.shadow import shadow_mart
 from vitrina.sinks.documents.shape import Shape
 from vitrina.sinks.documents.statements import ShadowSql
@@ -18,13 +18,13 @@ WIDER = 1.3  # a row as JSON, with the names of its fields
 
 
 class ShadowWriter:
-    """One run's writer. `generation` and `version` are set by the delivery, `built` by who builds the documents."""
+    """One run's writer. `edition` and `version` are set by the delivery, `built` by who builds the documents."""
 
     def __init__(self, abilities: Abilities, shape: Shape, *, built: bool) -> None:
         self.abilities = abilities
         self.shape = shape
         self.built = built
-        self.generation: Generation | None = None
+        self.edition: Edition | None = None
         self.version = 0
         self._outbox: list[bytes] = []
         self._count = 0
@@ -55,10 +55,10 @@ class ShadowWriter:
         return (self.shape.select(select), self.shape.read_columns) if self.built else (select, columns)
 
     def prepare(self, conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
-        """The shadow of the generation that is written; the delivery has made it."""
+        """The shadow of the edition that is written; the delivery has made it."""
         del wanted
-        assert self.generation is not None
-        return shadow_mart(conn, self.generation, self.key_columns), []
+        assert self.edition is not None
+        return shadow_mart(conn, self.edition, self.key_columns), []
 
     def statements(self, mart: Mart) -> ShadowSql:
         """Over the shadow."""

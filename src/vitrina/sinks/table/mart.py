@@ -85,7 +85,7 @@ def check_width(columns: Sequence[Column]) -> None:
 
 def _missing_ddl(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.Composed]:
     if found:
-        return _settle_drift(wanted, found)
+        return _resolve_drift(wanted, found)
     key = _required_key(wanted.target, wanted.key, wanted.columns)
     return [_create_table(*split_table(wanted.target), wanted.columns, key)]
 
@@ -112,7 +112,7 @@ def _create_table(schema: str, table: str, columns: Sequence[Column], key: Seque
     return sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(schema, table), sql.SQL(", ").join(definitions))
 
 
-def _settle_drift(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.Composed]:
+def _resolve_drift(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.Composed]:
     target, columns, before = wanted.target, wanted.columns, wanted.written_before
     names = {c.name for c in columns}
     missing = [c for c in columns if c.name not in found and c.name not in wanted.unwritten]

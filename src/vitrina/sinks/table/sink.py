@@ -16,11 +16,11 @@ class TableSink(Sink):
     abilities = ABILITIES
 
     def writer(self, plan: Plan, output: Sequence[Column], *, builds: bool) -> TableWriter:
-        """The same for all."""
+        """A table's statements need nothing but the mart."""
         del plan, output, builds
         return TableWriter()
 
     def mode(self, job: Job, make: Callable[[Job], Mode], connections: Connections, epoch: int) -> Mode:
-        """Just that."""
+        """The mode itself: its steps write the mart, and nothing has to be sent."""
         del connections, epoch
         return make(job)

@@ -20,7 +20,7 @@ class TableWriter:
     most_rows = UNLIMITED
 
     def read(self, select: str, columns: tuple[Column, ...]) -> tuple[str, tuple[Column, ...]]:
-        """Just that."""
+        """The user's SELECT as it is."""
         return select, columns
 
     def prepare(self, conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
@@ -32,4 +32,4 @@ class TableWriter:
         return SealedSql(mart) if mart.seal else MartSql(mart)
 
     def wrote(self, row: dict[str, Any]) -> None:
-        """It is written."""
+        """Nothing is left to send: the statement wrote the mart."""

@@ -51,7 +51,7 @@ class Demand:
 
 
 @dataclass(eq=False)
-class Change:
+class ChangedRow:
     """A changed row of one occurrence, in one variant of the query."""
 
     model: Model
@@ -226,7 +226,7 @@ def is_strict_enough(demand: Demand, flipping: frozenset[str]) -> bool:
     return not (places(demand.expr) - demand.strict_in) & flipping
 
 
-def stable_output(change: Change, block: Block, value: Expr) -> Expr:
+def stable_output(change: ChangedRow, block: Block, value: Expr) -> Expr:
     """What of a dirty block's output a change leaves in place (R6): or Opaque, with the reason."""
     reason = obstacle(value)
     if not reason and places(value):
@@ -239,13 +239,13 @@ def stable_output(change: Change, block: Block, value: Expr) -> Expr:
     return value
 
 
-def always_grouped(change: Change, block: Block, value: Expr) -> Expr:
+def always_grouped(change: ChangedRow, block: Block, value: Expr) -> Expr:
     """What of a block with GROUPING SETS is never left empty by one of them: what all of them group by (R6)."""
     covered = _covered(change, bare(value), _resolved(change, block.group_always))
     return value if covered or not places(value) else Opaque(GROUPING_SETS)
 
 
-def _moved(change: Change, block: Block, value: Expr) -> str:
+def _moved(change: ChangedRow, block: Block, value: Expr) -> str:
     if block.limited:
         return "LIMIT or OFFSET, where any row may push out another"
     if block.aggregated and not block.group:
@@ -267,11 +267,11 @@ def _moved(change: Change, block: Block, value: Expr) -> str:
     return ""
 
 
-def _resolved(change: Change, atoms: Iterable[Expr]) -> list[Expr]:
+def _resolved(change: ChangedRow, atoms: Iterable[Expr]) -> list[Expr]:
     return [bare(change.resolve(atom)) for atom in atoms]
 
 
-def _covered(change: Change, value: Expr, atoms: list[Expr], *, grouped: bool = False, top: bool = True) -> bool:
+def _covered(change: ChangedRow, value: Expr, atoms: list[Expr], *, grouped: bool = False, top: bool = True) -> bool:
     """Whether a value is computed from the atoms alone. The server lets a group give nothing but what depends on it."""
     if value in atoms:
         return top or isinstance(value, Opaque | Ref) or value.type in change.catalog.exact
@@ -286,7 +286,7 @@ def _covered(change: Change, value: Expr, atoms: list[Expr], *, grouped: bool = 
 class _Same:
     """Writes columns that a block's own conditions make equal as one and the same."""
 
-    change: Change
+    change: ChangedRow
     block: Block
 
     def __call__(self, expr: Expr) -> Expr:

@@ -30,7 +30,7 @@ class Occurrence:
     columns: tuple[str, ...] = ()  # whose old values the impact query needs
     reads: tuple[str, ...] = ()  # the tables that the impact query joins in their current state
     selects: tuple[sql.Composable, ...] = field(default=(), repr=False)  # over `changed`; together all keys
-    straight: tuple[Column, ...] = ()  # of a changed row: they are the key itself; none if it takes more to tell it
+    key_in_row: tuple[Column, ...] = ()  # of a changed row: they are the key itself; none if it takes more to tell it
 
     @property
     def verdict(self) -> Literal["keys", "everything"]:

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from itertools import chain, combinations, count
 from typing import TypeAlias
 
-from vitrina.sql.live.changes import Change, Demand, key_strict
+from vitrina.sql.live.changes import ChangedRow, Demand, key_strict
 from vitrina.sql.live.exprs import (
     Call,
     Col,
@@ -47,7 +47,7 @@ class NoPath:
     reason: str
 
 
-def find_paths(change: Change, keys: Keys, wanted: Sequence[str]) -> list[Path] | NoPath:
+def find_paths(change: ChangedRow, keys: Keys, wanted: Sequence[str]) -> list[Path] | NoPath:
     """Paths that together give the wanted part of every key that a change can touch.
 
     Where a key can do without a row that an outer join may leave out, it is also given without that row (R4).
@@ -71,7 +71,7 @@ def find_paths(change: Change, keys: Keys, wanted: Sequence[str]) -> list[Path] 
     return list(dict.fromkeys(found))
 
 
-def optional_sources(change: Change, keys: Keys, wanted: Iterable[str]) -> frozenset[str]:
+def optional_sources(change: ChangedRow, keys: Keys, wanted: Iterable[str]) -> frozenset[str]:
     """The occurrences that the key is made of, and that may be missing while there is a key (R4)."""
     firm = change.closure(change.steady | key_strict(keys.values()), changed=False)
     loose = (places(keys[name]) - null_without(keys[name]) for name in wanted)
@@ -80,7 +80,7 @@ def optional_sources(change: Change, keys: Keys, wanted: Iterable[str]) -> froze
 
 @dataclass
 class _Finder:
-    change: Change
+    change: ChangedRow
     sure: frozenset[str]  # the occurrences that have a row
     missing: frozenset[str]  # those that have none
 
@@ -193,7 +193,7 @@ def substitutes(classes: Mapping[Expr, Sequence[Expr]], expr: Expr) -> Sequence[
     return classes.get(expr, ())
 
 
-def _untied(change: Change, wanted: Sequence[str]) -> str:
+def _untied(change: ChangedRow, wanted: Sequence[str]) -> str:
     """Why no path leads to the key, in words about the innermost obstacle."""
     names = ", ".join(wanted)
     blocks = [block for block in change.table.block.chain() if block.parent]

@@ -77,7 +77,7 @@ def outside(
 
 
 def among(select: str, columns: Sequence[Column], key: Sequence[str], args: sql.Composable = PARAMETER) -> sql.Composed:
-    """All of the query, hashed against the keys: never cheap, never much dearer than the query itself."""
+    """All of the query, hashed against the keys: never cheap, never much costlier than the query itself."""
     text = "SELECT {} FROM (\n{}\n) AS q WHERE ({}) IN (SELECT * FROM unnest({}))"
     arrays = COMMA.join(_arrays(columns, key, args))
     return sql.SQL(text).format(_casts(columns), sql.SQL(select), _names("q", key), arrays)

@@ -7,7 +7,7 @@ from itertools import chain, combinations
 from vitrina.domain.findings import Code
 from vitrina.sql.live.blocks import Model, Table
 from vitrina.sql.live.catalog import Catalog
-from vitrina.sql.live.changes import Change
+from vitrina.sql.live.changes import ChangedRow
 from vitrina.sql.live.exprs import COMPUTED_WITH_LOOSE, obstacle
 from vitrina.sql.live.impact import Occurrence, columns_of, everything, select_of, straight_of
 from vitrina.sql.live.paths import NoPath, Path, find_paths
@@ -49,7 +49,9 @@ def judge(
 ) -> list[Occurrence]:
     """The verdict on every occurrence. `outputs` are the numbers of the key's columns."""
     tables = {place: table for model in models for place, table in model.tables.items()}
-    changes = {place: [Change(model, place, catalog) for model in models if place in model.tables] for place in tables}
+    changes = {
+        place: [ChangedRow(model, place, catalog) for model in models if place in model.tables] for place in tables
+    }
     if any(decides_with_loose(change, outputs) for change in chain.from_iterable(changes.values())):
         choices = {place: Choice(table, [], LOOSE) for place, table in tables.items()}
     else:
@@ -58,7 +60,7 @@ def judge(
     return [_occurrence(choice, tables, catalog, key) for _, choice in sorted(choices.items())]
 
 
-def decides_with_loose(change: Change, outputs: Mapping[str, int]) -> bool:
+def decides_with_loose(change: ChangedRow, outputs: Mapping[str, int]) -> bool:
     """Whether keys or conditions are computed with one of several values that are equal: which, is left to chance, and
     may be another one in the next reading (R11)."""
     keys = (change.output(change.model.top, number) for number in outputs.values())
@@ -66,7 +68,7 @@ def decides_with_loose(change: Change, outputs: Mapping[str, int]) -> bool:
     return any(obstacle(expr) == COMPUTED_WITH_LOOSE for expr in exprs)
 
 
-def _choose(changes: Sequence[Change], outputs: Mapping[str, int], key: Sequence[str]) -> Choice:
+def _choose(changes: Sequence[ChangedRow], outputs: Mapping[str, int], key: Sequence[str]) -> Choice:
     candidates, reason = [], ""
     for wanted in _parts_of(key):
         paths: list[Path] = []
@@ -138,5 +140,5 @@ def _occurrence(choice: Choice, tables: Mapping[str, Table], catalog: Catalog, k
         columns=columns_of(candidate.paths),
         reads=tuple(sorted({tables[place].info.qualified for place in candidate.leans_on})),
         selects=tuple(select_of(path, tables, catalog.types) for path in candidate.paths),
-        straight=straight_of(candidate.paths, candidate.key, catalog.types),
+        key_in_row=straight_of(candidate.paths, candidate.key, catalog.types),
     )

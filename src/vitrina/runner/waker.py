@@ -3,7 +3,7 @@
 from threading import Event, Lock
 
 
-class Bell:
+class Waker:
     """A ring is heard by one of those that wait; if all are busy, by each of them when it is done."""
 
     def __init__(self, listeners: int) -> None:
@@ -11,14 +11,14 @@ class Bell:
         self._waiting: list[Event] = []
         self._lock = Lock()
 
-    def ring(self) -> None:
+    def wake_one(self) -> None:
         """There may be work. Whoever takes some rings again: there may be more."""
         with self._lock:
             heard = [self._waiting.pop()] if self._waiting else self.wakes
         for wake in heard:
             wake.set()
 
-    def ring_for_all(self) -> None:
+    def wake_all(self) -> None:
         """To see that it is time to go."""
         for wake in self.wakes:
             wake.set()

@@ -17,7 +17,7 @@ from vitrina.engine.job import Job, Step, StepResult, fetch
 from vitrina.engine.work import Work
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
-from vitrina.meta.repos.indexes import Generation, IndexRepo
+from vitrina.meta.repos.indexes import Edition, IndexRepo
 from vitrina.sinks.documents.shadow import create_shadow
 from vitrina.sinks.documents.tidying import forget, is_made_by, remove
 from vitrina.sinks.documents.writer import ShadowWriter
@@ -29,8 +29,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Generations:
-    """Opens a generation before a run's work and closes it after."""
+class Editions:
+    """Opens a edition before a run's work and closes it after."""
 
     def __init__(self, store: Store, job: Job, writer: ShadowWriter, epoch: int, grace: float) -> None:
         self.store = store
@@ -40,18 +40,18 @@ class Generations:
         _, self.mart = split_prefix(job.plan.target)  # the name that people know it by
         self.writer = writer
         self.shape = writer.shape
-        self.current: Generation
+        self.current: Edition
         self.creating: Future[str] | None = None  # its uuid, until somebody has asked for it
         self.uuid: str | None = None  # of what was created, until it is written down
         self.ready: Future[None]
         self.is_new = False
         self.is_written_out = False
-        self.known: list[Generation] = []
+        self.known: list[Edition] = []
 
     @property
-    def live(self) -> Generation | None:
+    def live(self) -> Edition | None:
         """The one that is served meanwhile."""
-        return next((generation for generation in self.known if generation.state == "live"), None)
+        return next((edition for edition in self.known if edition.state == "live"), None)
 
     @property
     def loads_all(self) -> bool:
@@ -67,7 +67,7 @@ class Generations:
         else:
             self.current = chosen
             self.store.take(chosen.index, self.epoch)
-        self.writer.generation = self.current
+        self.writer.edition = self.current
         self.writer.expect(self.job.reader.estimate(self.job.plan.select).width)
 
     def await_created(self) -> None:
@@ -79,7 +79,7 @@ class Generations:
         self.store.take(self.current.index, self.epoch)
 
     def bind(self) -> Iterator[Step]:
-        """Write down what was created. A run that is lost before leaves a generation that nobody goes on with."""
+        """Write down what was created. A run that is lost before leaves a edition that nobody goes on with."""
         if self.uuid is not None:
             yield partial(self._created, self.uuid)
 
@@ -109,9 +109,9 @@ class Generations:
             reach("after swap")
             yield self._publish
         yield self._find_expired
-        for generation in self.expired:
-            remove(self.store, generation)
-            yield partial(self._forget, generation)
+        for edition in self.expired:
+            remove(self.store, edition)
+            yield partial(self._forget, edition)
 
     # ── choosing ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -121,8 +121,8 @@ class Generations:
         self._check_drift()
         return StepResult(Event.INDEX_SOUGHT, position=self.job.position)
 
-    def _choose(self) -> tuple[Generation | None, str]:
-        """The generation to go on with, or why there has to be a new one."""
+    def _choose(self) -> tuple[Edition | None, str]:
+        """The edition to go on with, or why there has to be a new one."""
         served = self.store.served()
         self._refuse_foreign(served)
         building = next((g for g in self.known if g.is_building), None)
@@ -138,20 +138,20 @@ class Generations:
             why = f"{self.mart} no longer points to {live.index}"
         return (None, why) if why else (live, "")
 
-    def _why_not(self, generation: Generation) -> str:
-        if generation.target != self.job.plan.target:
+    def _why_not(self, edition: Edition) -> str:
+        if edition.target != self.job.plan.target:
             return "the target has another name"
-        if generation.shape != self.shape.fingerprint:
+        if edition.shape != self.shape.fingerprint:
             return "mapping, settings or key have changed"
-        if generation.uuid is None:
+        if edition.uuid is None:
             return "it was never created"
-        found = self.store.mark(generation.index)
+        found = self.store.mark(edition.index)
         if found is None:
-            return f"index {generation.index} is gone"
-        return "" if found.id == generation.uuid else f"index {generation.index} was created anew by somebody else"
+            return f"index {edition.index} is gone"
+        return "" if found.id == edition.uuid else f"index {edition.index} was created anew by somebody else"
 
     def _refuse_foreign(self, served: Mapping[str, Mark]) -> None:
-        ours = {generation.index for generation in self.known}
+        ours = {edition.index for edition in self.known}
         foreign = [name for name, mark in served.items() if name not in ours and not self._is_ours(mark)]
         if not foreign:
             return
@@ -164,7 +164,7 @@ class Generations:
         log.warning("adopting", target=self.job.plan.target, replaces=foreign, note="whole documents are replaced")
 
     def _check_drift(self) -> None:
-        """A new generation because of other columns needs somebody's word: `--rebuild`, or `on_drift: add`."""
+        """A new edition because of other columns needs somebody's word: `--rebuild`, or `on_drift: add`."""
         fits = self.live is None or self.live.shape == self.shape.fingerprint
         drift = Drift.between(self.job.written_before, {c.name: c.type for c in self.shape.columns})
         if not fits and not self.job.options.rebuild and drift.is_refused(self.job.plan.on_drift):
@@ -177,7 +177,7 @@ class Generations:
 
         It is not waited for. A name that somebody else uses is passed over.
         """
-        number = max((generation.number for generation in self.known), default=0) + 1
+        number = max((edition.number for edition in self.known), default=0) + 1
         while (found := self.store.mark(self._name(number))) and not self._is_ours(found):
             number += 1
         yield partial(self._add, number, why)
@@ -212,7 +212,7 @@ class Generations:
     def _created(self, uuid: str, conn: Connection) -> StepResult:
         repo = IndexRepo(conn, self.job.pipeline_id)
         repo.created(self.current.number, uuid)
-        self.current = self.writer.generation = repo.all()[0]
+        self.current = self.writer.edition = repo.all()[0]
         self.uuid = None
         return StepResult(Event.INDEX_CREATED, position=self.job.position, fields={"index": self.current.index})
 
@@ -255,9 +255,9 @@ class Generations:
         self.expired = IndexRepo(conn, self.job.pipeline_id).expired(self.grace)
         return StepResult(Event.FINISHED)
 
-    def _forget(self, generation: Generation, conn: Connection) -> StepResult:
-        forget(conn, generation)
-        return StepResult(Event.INDEX_REMOVED, fields={"index": generation.index})
+    def _forget(self, edition: Edition, conn: Connection) -> StepResult:
+        forget(conn, edition)
+        return StepResult(Event.INDEX_REMOVED, fields={"index": edition.index})
 
 
 def _aside(call: Callable[P, T], *args: P.args, **named: P.kwargs) -> "Future[T]":

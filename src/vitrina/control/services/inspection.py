@@ -46,7 +46,7 @@ class Flow:
 
 
 @dataclass(frozen=True)
-class Looking:
+class Inspection:
     """Reads, and changes nothing."""
 
     plane: ControlPlane
