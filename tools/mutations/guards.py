@@ -97,7 +97,7 @@ GUARDS = [
     Guard(
         "the write-ahead shadow",
         "sinks/documents/delivery.py",
-        "if self.generations.current.in_flight or self._repairs:",
+        "if self.editions.current.in_flight or self._repairs:",
         "if self._repairs:",
         (f"{INDEX}::test_changes_killed_anywhere_also_between_bulk_and_checkpoint_are_there_once[full]",),
     ),
