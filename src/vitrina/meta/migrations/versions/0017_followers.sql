@@ -3,29 +3,29 @@
 -- statements that ask for it ask here; a position is taken apart nowhere else.
 CREATE VIEW etl.etl_followers AS
 SELECT p.id AS pipeline_id, p.name, p.source, p.enabled, p.status, p.due_at, p.schedule_interval,
-       s.checkpoint, l.slot, l.generation, l.id AS at_id, l.columns, l.not_before,   -- as it was when it was compared
-       (s.checkpoint #>> '{live,committed_at}')::timestamptz AS committed_at,
-       (s.checkpoint #>> '{live,lag_ms}')::float8 AS lag_ms,
-       (s.checkpoint #>> '{live,compare_seconds}')::float8 AS compare_seconds,
+       s.checkpoint, l.slot, l.generation, l.id AS at_id, j.live -> 'columns' AS columns,   -- as it was when it was compared
+       (j.live ->> 'not_before')::timestamptz AS not_before, (j.live ->> 'committed_at')::timestamptz AS committed_at,
+       (j.live ->> 'lag_ms')::float8 AS lag_ms, (j.live ->> 'compare_seconds')::float8 AS compare_seconds,
        c.source IS NOT NULL AS captured, c.caught_up_at,
        r.reason,                            -- NULL: it goes on from its position; else a code of domain/positions.py
        CASE r.reason WHEN 'comparing' THEN l.comparing
                      WHEN 'continuity_lost' THEN c.generation_reason END AS detail,
        CASE WHEN h.held THEN c.last_id - l.id END AS backlog,   -- NULL: the log does not have what comes after
-       h.held AND EXISTS (SELECT FROM jsonb_array_elements_text(l.tables) AS t (relation)
+       h.held AND EXISTS (SELECT FROM jsonb_array_elements_text(j.live -> 'tables') AS t (relation)
                           WHERE (c.recent ->> t.relation)::bigint > l.id) AS concerned   -- some of it is of its tables
 FROM etl.etl_pipelines p
 JOIN etl.etl_state s ON s.pipeline_id = p.id
 LEFT JOIN etl.etl_captures c ON c.source = p.source AND c.installed_at IS NOT NULL
-CROSS JOIN LATERAL jsonb_to_record(coalesce(s.checkpoint -> 'live', '{}')) AS l (
-    source text, slot text, generation integer, id bigint, tables jsonb, columns jsonb, comparing text,
-    not_before timestamptz)
+CROSS JOIN LATERAL (SELECT s.checkpoint -> 'live' AS live OFFSET 0) j   -- read once, however large it is
+CROSS JOIN LATERAL (
+    SELECT j.live ->> 'source' AS source, j.live ->> 'slot' AS slot, (j.live ->> 'generation')::integer AS generation,
+           (j.live ->> 'id')::bigint AS id, j.live ->> 'comparing' AS comparing OFFSET 0) l
 CROSS JOIN LATERAL (
     SELECT coalesce(l.source = c.source AND l.slot = c.slot AND l.generation = c.generation
                     AND l.id BETWEEN c.log_start - 1 AND c.last_id, false) AS held) h
 CROSS JOIN LATERAL (
     SELECT CASE WHEN c.source IS NULL THEN 'not_captured'
-                WHEN s.checkpoint -> 'live' IS NULL THEN 'not_live'
+                WHEN j.live IS NULL THEN 'not_live'
                 WHEN l.comparing IS NOT NULL THEN 'comparing'
                 WHEN h.held THEN NULL
                 WHEN l.source IS DISTINCT FROM c.source THEN 'other_source'
