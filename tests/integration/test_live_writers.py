@@ -31,7 +31,7 @@ LOOSE = {  # some states of the tables give these a row without a key, or a key 
     "grouped by a subquery beside the key", "key is a number", "key computed from a grouped number",
     "distinct numbers as text", "except of numbers as text", "full join on, key coalesced", "full join on two columns",
     "circle through two tables", "key coalesced over a nullable subquery",
-    "key coalesced over a left join of another value",
+    "key coalesced over a left join of another value", "key by nullif",
 }  # fmt: skip
 SHAPES = {shape.name: shape for shape in shapes()}
 EVERYWHERE = ("film card", "grouped subquery joined", "in", "key finer than the window", "except", "full join using")

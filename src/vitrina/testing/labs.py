@@ -40,10 +40,10 @@ QUICK: dict[str, Any] = {
 
 def make_template(server: str, name: str) -> str:
     """A database to be cloned, with roles and meta-store."""
-    with psycopg.connect(server, autocommit=True) as conn:
+    with connect(server, "testing") as conn:
         conn.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
     conninfo = make_conninfo(server, dbname=name)
-    with psycopg.connect(conninfo) as conn:
+    with connect(conninfo, "testing") as conn:
         conn.execute("CREATE SCHEMA content")
     set_up(Warehouse(conninfo, conninfo, None), Settings(**QUICK))
     return name
@@ -53,7 +53,7 @@ def clone(server: str, template: str) -> str:
     """A new database from a template: its files are copied, with nothing for captures to read in the log."""
     name = f"t_{uuid.uuid4().hex[:12]}"
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
-    with psycopg.connect(server, autocommit=True) as conn:
+    with connect(server, "testing") as conn:
         conn.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
     return make_conninfo(server, dbname=name)
 
@@ -61,7 +61,7 @@ def clone(server: str, template: str) -> str:
 def drop(server: str, conninfo: str) -> None:
     """Away with it, whoever is connected."""
     name = sql.Identifier(str(conninfo_to_dict(conninfo)["dbname"]))
-    with psycopg.connect(server, autocommit=True) as conn:
+    with connect(server, "testing") as conn:
         conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
 
 
