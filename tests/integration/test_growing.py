@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.copies import ROOT, copy_tree, lint_imports, run
+from tests.support import Lab
 
 EXAMPLES = ROOT / "tests" / "growing"
 WORDS = ("-m", "pytest", "-q", "--noconftest", "-n", "0", "tests/unit/test_console_words.py")
@@ -67,6 +68,55 @@ html = "".join(template.blocks["main"](template.new_context({"names": ["titles"]
 assert "<h1>Преобразования</h1>" in html and "titles" in html, html
 create_console(None)
 assert [route.path for route in router.routes] == ["/transforms"]
+"""
+SINK = """
+import sys
+from pathlib import Path
+import pytest
+from vitrina.sinks.files.sink import FileSink
+from vitrina.sinks.registry import resolve_sink
+from vitrina.stores import Batch, Superseded
+from vitrina.testing import Lab, Mart, SinkConformance
+
+assert isinstance(resolve_sink("files:mart"), FileSink)
+with Lab.at(sys.argv[1], home=Path(sys.argv[2]), allowed_other_targets=["files:*"]) as lab:
+    mart = Mart(lab, "files:mart")
+    SinkConformance().test_inserts_updates_and_deletes_arrive_and_nothing_else_is_sent(mart)
+    with mart.opened() as store:
+        [name] = store.served()
+        with pytest.raises(Superseded):
+            store.write(name, Batch(1, b'"1"\\n\\n', 1), 0)
+    assert len(mart.rows(["id"])) == 12
+"""
+SOURCE = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from pydantic import SecretStr
+from vitrina.control.services.validation import Validation
+from vitrina.sources.csv.reader import CSV
+from vitrina.sources.registry import kind_of
+from vitrina.testing import Lab
+
+url = "csv://" + sys.argv[2]
+assert kind_of(url) is CSV
+films = Path(sys.argv[2], "films.csv")
+with Lab.at(sys.argv[1], sources={"shelf": SecretStr(url)}) as lab:
+    lab.connections = replace(lab.connections, sources={"shelf": url})
+    pipeline = lab.add(source="shelf", source_query="SELECT * FROM films", key=["id"])
+    for text, counts, rows in (
+        ('id,title\\n1,Alien\\n2,"Brazil, 1985"\\n', (2, 0), [("1", "Alien"), ("2", "Brazil, 1985")]),
+        ('id,title\\n2,\\n3,Clue\\n', (2, 1), [("2", None), ("3", "Clue")]),
+    ):
+        films.write_text(text)
+        run = lab.run(pipeline, allow_deletes=True)
+        assert (run["error"], run["rows_written"], run["rows_deleted"]) == (None, *counts), run
+        assert lab.sql("SELECT id, title FROM analytics.mart ORDER BY id") == rows
+    said = [(finding.level, finding.message) for finding in Validation(lab.connections).of(pipeline)]
+    assert any("gives id text, title text" in message for _, message in said), said
+    assert "error" not in dict(said), said
+    other = lab.add(name="other", source="shelf", source_query="SELECT 1", key=["id"], target_table="analytics.other")
+    assert "cannot answer this query" in lab.run(other)["error"]
 """
 
 
@@ -136,3 +186,26 @@ def test_a_new_page_is_shown_in_both_languages(tmp_path: Path) -> None:
     tree = grown(tmp_path, "console_page")
     tried(tree, "-c", PAGE)
     tried(tree, *WORDS)
+
+
+@pytest.mark.parametrize(("name", "folder"), [("sink", "sinks/files"), ("source", "sources/csv")])
+def test_all_that_a_kind_adds_is_in_a_folder_of_its_own(name: str, folder: str) -> None:
+    added = re.findall(r"^diff --git a/(.+) b/.*\nnew file", (EXAMPLES / f"{name}.patch").read_text(), re.MULTILINE)
+    assert {str(Path(file).parent) for file in added} == {f"src/vitrina/{folder}"}
+
+
+def test_a_new_kind_of_sink_is_found_and_keeps_a_mart(tmp_path: Path, lab: Lab) -> None:
+    tried(grown(tmp_path / "tree", "sink"), "-c", SINK, lab.conninfo, str(tmp_path / "home"))
+
+
+def test_a_new_kind_of_sink_that_the_contract_does_not_name_is_noticed(tmp_path: Path) -> None:
+    tree = grown(tmp_path, "sink")
+    contracts = tree / "pyproject.toml"
+    contracts.write_text(contracts.read_text().replace("    | files\n", ""))
+    told = lint_imports(tree)
+    assert told.returncode == 1
+    assert "files" in told.stdout
+
+
+def test_a_new_kind_of_source_is_found_described_and_read(tmp_path: Path, lab: Lab) -> None:
+    tried(grown(tmp_path / "tree", "source"), "-c", SOURCE, lab.conninfo, str(tmp_path))
