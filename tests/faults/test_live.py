@@ -33,7 +33,8 @@ FOLLOWING = ["live slice:1", "live slice:3", "before checkpoint:2", "before chec
 SENDING = ["before shadow:3", "before send:1", "after send:2", "before checkpoint:5", "after checkpoint:5"]
 SENDING += ["before confirm:1", "live slice:2"]
 CHANGES = (
-    "UPDATE content.genre SET name = name || '!' WHERE id = (SELECT genre_id FROM content.genre_film_work LIMIT 1)",
+    "UPDATE content.genre SET name = name || '!' WHERE id ="  # that of most films, so that there are several batches
+    " (SELECT genre_id FROM content.genre_film_work GROUP BY 1 ORDER BY count(*) DESC LIMIT 1)",
     "UPDATE content.film_work SET title = md5(random()::text) WHERE id IN (SELECT id FROM content.film_work"
     " ORDER BY random() LIMIT 3)",
     "UPDATE content.genre_film_work SET film_work_id = (SELECT id FROM content.film_work ORDER BY random() LIMIT 1)"

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerProcess
@@ -29,9 +29,11 @@ SENDING += ["before confirm:1"]
 BUILDING = ["index created:1", *SENDING, "before swap:1", "after swap:1"]
 
 
-def run_once(connections: Connections, pipeline: Pipeline, points: str, environment: dict[str, str]) -> None:
+def run_once(
+    connections: Connections, pipeline: Pipeline, points: str, environment: Mapping[str, str] | None = None
+) -> None:
     """What a child does: one run, unless it gets to one of these places."""
-    os.environ.update(environment)
+    os.environ.update(environment or {})
     configure_logging("json")
     failpoints.arm(points)
     Runner(connections).run_once(pipeline.id)
