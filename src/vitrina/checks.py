@@ -7,7 +7,7 @@ from psycopg import sql
 
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.policy import ES_TARGET_PREFIX
-from vitrina.engine.converge import QueryText
+from vitrina.engine.query import QueryText
 from vitrina.sinks.elasticsearch.client import Elastic
 from vitrina.sources.source import Source
 from vitrina.sql.describe import Column

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from tests.livefuzz import FIXTURES, Shape, World, prepare, shapes
 from tests.support import Lab
-from vitrina.engine.converge import QueryText
+from vitrina.engine.query import QueryText
 from vitrina.sources.postgres.reader import PostgresReader
 from vitrina.sql.live import understand
 from vitrina.sql.live.recompute import Recompute, Way, choose_recompute, ways

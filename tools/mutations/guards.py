@@ -47,7 +47,7 @@ GUARDS = [
     ),
     Guard(
         "the tie-breaker",
-        "engine/converge.py",
+        "engine/query.py",
         'sql.SQL("({}, {}) {} ({}, {})").format(value, tie, self._operator(cursor, ">"), *position)',
         'sql.SQL("{} > {}").format(value, position[0])',
         (f"{INCREMENTAL}::test_a_runner_killed_among_them_loses_none_and_repeats_none",),

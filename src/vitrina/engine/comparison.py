@@ -10,9 +10,9 @@ from psycopg import sql
 from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
-from vitrina.engine.converge import key_arrays, reader_scope
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import Found, Job, Step, StepResult, execute, fetch, finding
+from vitrina.engine.query import key_arrays, reader_scope
 from vitrina.engine.stage import KeySegment
 from vitrina.engine.work import Work
 from vitrina.meta.db import Connection

@@ -17,10 +17,10 @@ from vitrina.domain.errors import ConfigError
 from vitrina.domain.events import Event
 from vitrina.domain.positions import Candidate, IncrementalPosition, Place
 from vitrina.domain.run import Counts
-from vitrina.engine.converge import Window, reader_scope
 from vitrina.engine.filling import copy_across
 from vitrina.engine.full import FullMode
 from vitrina.engine.job import Found, Job, Mode, Step, StepResult, each, execute, finding
+from vitrina.engine.query import Window, reader_scope
 from vitrina.engine.work import Work
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.clock import Clock, ClockRepo

@@ -15,9 +15,9 @@ from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.domain.wording import Data
 from vitrina.engine.comparison import Comparison
-from vitrina.engine.converge import QueryText, reader_scope
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import Found, Job, Step, StepResult, execute, finding
+from vitrina.engine.query import QueryText, reader_scope
 from vitrina.engine.reading import How, Reading, whole_load
 from vitrina.engine.stage import KeySegment
 from vitrina.engine.work import NO_NULLS, ONCE, Work

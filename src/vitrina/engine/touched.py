@@ -6,10 +6,10 @@ from psycopg import errors, sql
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.run import Counts
-from vitrina.engine.converge import key_arrays, reader_scope
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import fetch
 from vitrina.engine.pieces import unnested
+from vitrina.engine.query import key_arrays, reader_scope
 from vitrina.engine.rereading import Rereading
 from vitrina.engine.stage import KeySegment
 from vitrina.engine.work import Work

@@ -10,10 +10,11 @@ from vitrina.domain.errors import ConfigError, FatalError
 from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
-from vitrina.engine.converge import MartSql, QueryText
+from vitrina.engine.converge import MartSql
 from vitrina.engine.filling import Target, copy_across, write_across
 from vitrina.engine.job import Found, Job, StepResult, ask, execute, write
 from vitrina.engine.mart import Mart
+from vitrina.engine.query import QueryText
 from vitrina.engine.stage import KeySegment, Stage
 from vitrina.meta.db import Connection
 from vitrina.sql.describe import Column

@@ -17,7 +17,7 @@ from psycopg import sql
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.request import PreviewParams
-from vitrina.engine.converge import QueryText
+from vitrina.engine.query import QueryText
 from vitrina.inquiries.inquiry import Inquiry
 from vitrina.planning import resolve_key
 from vitrina.settings import Settings

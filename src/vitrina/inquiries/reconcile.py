@@ -15,10 +15,10 @@ from psycopg import sql
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.policy import split_table
 from vitrina.domain.request import ReconcileParams
-from vitrina.engine.converge import key_arrays
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import Job, ask, execute, fetch
 from vitrina.engine.mart import Mart
+from vitrina.engine.query import key_arrays
 from vitrina.engine.reading import why_apart
 from vitrina.engine.stage import KeySegment, Stage
 from vitrina.engine.work import Work

@@ -15,9 +15,10 @@ from vitrina.domain.findings import Code, Finding, Level, refusal
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
 from vitrina.domain.policy import is_allowed_target, require_allowed_target, split_table
 from vitrina.domain.wording import NESTED, Json
-from vitrina.engine.converge import MartSql, QueryText, Window
+from vitrina.engine.converge import MartSql
 from vitrina.engine.forecast import foretell_full
 from vitrina.engine.mart import Mart, Wanted
+from vitrina.engine.query import QueryText, Window
 from vitrina.engine.reading import How, Reading
 from vitrina.engine.sealing import has_writer
 from vitrina.engine.work import Work

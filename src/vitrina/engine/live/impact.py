@@ -10,10 +10,10 @@ from psycopg import sql
 
 from vitrina.capture.identity import identity_columns
 from vitrina.domain.findings import Code
-from vitrina.engine.converge import QueryText
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import write
 from vitrina.engine.live.feed import Slice
+from vitrina.engine.query import QueryText
 from vitrina.engine.rereading import Rereading
 from vitrina.engine.stage import KeySegment
 from vitrina.engine.work import Work
