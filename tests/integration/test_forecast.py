@@ -23,8 +23,8 @@ CHANGES = "UPDATE content.big SET v = v + 1 WHERE k <= 1500; DELETE FROM content
 AS_IT_WAS = "CREATE TABLE analytics.mart (k bigint PRIMARY KEY, v int, t text)"
 
 
-@transform("as_it_is")
-def as_it_is(rows: Sequence[Row]) -> Iterator[Row]:
+@transform("rows_as_foretold")
+def rows_as_foretold(rows: Sequence[Row]) -> Iterator[Row]:
     yield from rows
 
 
@@ -50,7 +50,7 @@ CORPUS = {
     "atomic with a mart of other types": Case(config={"publish": "atomic"}, before=AS_IT_WAS),
     "another server": Case(config={"source": "elsewhere"}),
     "another server and a mart of other types": Case(config={"source": "elsewhere"}, before=AS_IT_WAS),
-    "Python": Case(config={"type": "PYTHON", "python_task": "as_it_is"}),
+    "Python": Case(config={"type": "PYTHON", "python_task": "rows_as_foretold"}),
     "a key of another type": Case(before=AS_IT_WAS),
     "a key with a collation of its own": Case(
         key="t", before='CREATE TABLE analytics.mart (k int, v int, t text COLLATE "C" PRIMARY KEY)'

@@ -174,7 +174,7 @@ class Protocol:
 
     # ── a takeover ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _inspection(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
+    def _looking(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
         new = state
         if pipeline.run == runner.run and not pipeline.alive:
             new = self._set(new, runner.pipeline, expelled=True)
