@@ -183,7 +183,7 @@ def test_changes_on_their_way_are_no_differences(lab: Lab, monkeypatch: pytest.M
         lab.sql("UPDATE analytics.mart m SET title = f.title FROM content.film_work f WHERE f.id = m.film_id")
         lab.sql("DELETE FROM analytics.mart WHERE film_id NOT IN (SELECT id FROM content.film_work)")
 
-    monkeypatch.setattr(reconcile.Reconciliation, "_settle", arrive)
+    monkeypatch.setattr(reconcile.Reconciliation, "_wait_a_moment", arrive)
     report = lab.reconcile(pipeline)
     assert counts(report) == (1, 0, 0)
     assert report["settled"] == 2
@@ -197,7 +197,7 @@ def test_changes_at_the_source_are_read_again(lab: Lab, make: Any, monkeypatch: 
         lab.sql("UPDATE etl.etl_pipelines SET batch_size = %s", batch_size)
         plant(lab)
         with monkeypatch.context() as patch:
-            patch.setattr(reconcile.Reconciliation, "_settle", lambda _: lab.run(pipeline))
+            patch.setattr(reconcile.Reconciliation, "_wait_a_moment", lambda _: lab.run(pipeline))
             report = lab.reconcile(pipeline)
         assert (report["equal"], report["settled"]) == (True, 3)
 
@@ -253,7 +253,7 @@ def test_a_runner_that_lost_the_request_leaves_its_successors_scratch_tables_alo
     def be_taken_over(_: reconcile.Reconciliation) -> None:
         lab.sql("UPDATE etl.etl_requests SET owner = gen_random_uuid(), attempt = 2")
 
-    monkeypatch.setattr(reconcile.Reconciliation, "_settle", be_taken_over)
+    monkeypatch.setattr(reconcile.Reconciliation, "_wait_a_moment", be_taken_over)
     assert lab.answer("reconcile", pipeline)["status"] == "RUNNING"  # in other hands
     (stage,) = lab.sql("SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND relname ~ '^s_[0-9a-f]{32}$'")
     assert lab.value(f"SELECT count(*) FROM {stage[0]}") == 60
