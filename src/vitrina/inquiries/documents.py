@@ -21,6 +21,7 @@ from vitrina.engine.reading import why_apart
 from vitrina.engine.stage import SCHEMA, KeySegment
 from vitrina.engine.work import Work
 from vitrina.inquiries.inquiry import Inquiry
+from vitrina.inquiries.outcome import KINDS, differs, outcome
 from vitrina.inquiries.report import SHOWN_LENGTH, ReportSql
 from vitrina.meta.db import transaction
 from vitrina.sinks.documents.mirror import ID, Mirrored, mirror
@@ -32,7 +33,6 @@ from vitrina.stores import Document, Store
 from vitrina.transforms import Row
 
 CONTROL = "vitrina_control"
-KINDS = ("missing", "extra", "different")
 COMPARED = (Column(ID, "text"), Column(HASH, "bytea"), Column(CONTROL, "text"))
 MOMENT_SECONDS = 1.5  # longer than an index takes to show what it was sent
 
@@ -58,25 +58,12 @@ class DocumentReconciliation:
         summary = self._read(self.statements.summary(self._scope(), CONTROL, as_text=True))[0]
         if summary["joined"] > summary["mart_rows"]:
             self.work.refuse_duplicates(self._read(self.work.statements.duplicates(self._source)))
-        counts = {kind: summary[kind] for kind in KINDS}
-        details = self._look_again() if any(counts.values()) else []
-        found = {kind: next((row["total"] for row in details if row["kind"] == kind), 0) for kind in KINDS}
-        sides = {side: {"min": summary[f"{side}_min"], "max": summary[f"{side}_max"]} for side in ("query", "mart")}
-        return {
-            "equal": not any(found.values()),
-            "running": self.inquiry.running,
-            "query_rows": summary["query_rows"],
-            "mart_rows": summary["mart_rows"],
-            "control": {"field": self.control, **sides},
-            **found,
-            "deletes_refused": self.job.limits.why_refused(found["extra"], summary["mart_rows"], summary["query_rows"]),
-            "settled": max(sum(counts.values()) - sum(found.values()), 0),
+        details = self._look_again() if differs(summary) else []
+        return outcome(self.inquiry, self.job, summary, details, self.control, why) | {
             "samples": self._samples(details),
             "key": list(self.writer.shape.key),
             "columns": [c.name for c in self.writer.fields],
             "lacking_columns": [],
-            "read": f"staged: {why}" if why else "in place",
-            "taken_at": summary["taken_at"].isoformat(),
             "seconds": round(time.monotonic() - started, 3),
         }
 

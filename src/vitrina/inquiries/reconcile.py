@@ -7,7 +7,6 @@ differs is looked at a second time after a moment: changes that were on their wa
 import time
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 from psycopg import sql
@@ -24,6 +23,7 @@ from vitrina.engine.stage import KeySegment, Stage
 from vitrina.engine.work import Work
 from vitrina.inquiries.documents import DocumentReconciliation
 from vitrina.inquiries.inquiry import Inquiry
+from vitrina.inquiries.outcome import KINDS, differs, outcome
 from vitrina.inquiries.report import ReportSql
 from vitrina.meta.db import transaction
 from vitrina.sinks.documents.mirror import Mirrored
@@ -32,7 +32,6 @@ from vitrina.sinks.table.mart import inspect, prepare_mart
 from vitrina.transforms import Row
 
 MOMENT_SECONDS = 1.0
-KINDS = ("missing", "extra", "different")
 
 
 def reconcile(inquiry: Inquiry, params: dict[str, Any]) -> dict[str, Any]:
@@ -72,25 +71,15 @@ class Reconciliation:
             self._fill(why)
         control = self._control()
         summary = self._sum_up(control)
-        counts = {kind: summary[kind] for kind in KINDS}
-        details = self._look_again() if any(counts.values()) else []
-        found = {kind: next((row["total"] for row in details if row["kind"] == kind), 0) for kind in KINDS}
+        details = self._look_again() if differs(summary) else []
         lacking = self._lacking()
-        return {
-            "equal": not any(found.values()) and not lacking,
-            "running": self.inquiry.running,
-            "query_rows": summary["query_rows"],
-            "mart_rows": summary["mart_rows"],
-            "control": _ends(control, summary),
-            **found,
-            "deletes_refused": self.job.limits.why_refused(found["extra"], summary["mart_rows"], summary["query_rows"]),
-            "settled": max(sum(counts.values()) - sum(found.values()), 0),
+        told = outcome(self.inquiry, self.job, summary, details, control, why)
+        return told | {
+            "equal": told["equal"] and not lacking,
             "samples": {kind: self._samples(details, kind) for kind in KINDS},
             "key": list(self.work.mart.key),
             "columns": [c.name for c in self.work.mart.columns],
             "lacking_columns": lacking,
-            "read": f"staged: {why}" if why else "in place",
-            "taken_at": _iso(summary["taken_at"]),
             "seconds": round(time.monotonic() - started, 3),
         }
 
@@ -219,13 +208,3 @@ class Reconciliation:
             values = zip(names, row["differ"], row["query_values"], row["mart_values"], strict=True)
             shown["columns"] = {name: {"query": q, "mart": m} for name, differs, q, m in values if differs}
         return shown
-
-
-def _iso(moment: datetime | str) -> str:
-    """As JSON has it; the answer of a sealed mart is JSON."""
-    return moment if isinstance(moment, str) else moment.isoformat()
-
-
-def _ends(control: str, summary: Row) -> dict[str, Any]:
-    sides = {side: {"min": summary[f"{side}_min"], "max": summary[f"{side}_max"]} for side in ("query", "mart")}
-    return {"field": control, **sides}
