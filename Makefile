@@ -6,15 +6,17 @@ PYTEST  = $(BIN)/python -m pytest -n auto --dist worksteal
 READY  := $(VENV)/.ready
 FLOW   := integrations/airflow/.venv
 DBT    := integrations/dbt/.venv
+MAKER  := integrations/openapi/.venv
 ARGS   ?=
 ROUNDS ?= 100
 SCALE  ?= full
+DIST   ?= dist
 TOOLS  := $(HOME)/.cache/vitrina/tools
 COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 
-.PHONY: help demo test test-long test-pg15 test-es9 test-steady slow coverage airflow-wheel test-airflow test-dbt lint openapi reference \
+.PHONY: help demo dist test test-long test-pg15 test-es9 test-steady slow coverage airflow-wheel test-airflow test-dbt test-openapi test-openid lint openapi reference \
         security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-page bench-changes bench-console \
         screenshots assets faults races model mutations load helm lock clean
 
@@ -29,11 +31,11 @@ $(READY): requirements-dev.lock pyproject.toml
 demo: $(READY)  ## the cinema's tables to its marts, on an embedded Postgres
 	@$(BIN)/vitrina demo $(ARGS)
 
-test: $(READY)  ## all tests, on a real Postgres (ARGS="-k name" to choose)
-	@$(PYTEST) -m "not long" $(ARGS)
+test: $(READY)  ## the quick tests, on a real Postgres (ARGS="-k name" to choose)
+	@$(PYTEST) -m "not long and not slow" $(ARGS)
 
-test-long: $(READY)  ## the tests that take ten seconds or more each
-	@$(PYTEST) -m long $(ARGS)
+test-long: $(READY)  ## the other tests: those that take a second or more each
+	@$(PYTEST) -m "long or slow" $(ARGS)
 
 test-pg15: $(READY)  ## the tests that touch SQL, on Debian's Postgres 15
 	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(PYTEST) -m "sql and not long and not browser" $(ARGS)
@@ -44,15 +46,15 @@ test-es9: $(READY)  ## the Elasticsearch tests, on Elasticsearch 9 (needs Java 2
 test-steady: $(READY)  ## the tests ROUNDS times, with every core kept busy: whatever failed once, and its log
 	@$(BIN)/python -m tools.steady --rounds $(if $(filter file,$(origin ROUNDS)),10,$(ROUNDS)) $(ARGS)
 
-slow: $(READY)  ## tests/slow.json anew: which tests begin first
-	@VITRINA_SLOW=1 $(PYTEST) -m "not long" $(ARGS)
+slow: $(READY)  ## tests/slow.json anew: which tests take longest
+	@VITRINA_MEASURE=1 $(PYTEST) -m "not long" $(ARGS)
 
 coverage: $(READY)  ## lines and branches that the unit and integration tests reach; page by page in .covered
 	@rm -f .coverage .coverage.*
 	@$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not long" tests/unit tests/integration $(ARGS); code=$$?; \
 	$(BIN)/coverage combine -q && $(BIN)/coverage html -q && $(BIN)/coverage report; exit $$code
 
-$(FLOW)/.ready $(DBT)/.ready: %/.venv/.ready: %/requirements.lock
+$(FLOW)/.ready $(DBT)/.ready $(MAKER)/.ready: %/.venv/.ready: %/requirements.lock
 	@echo "setting up $(@D) …"
 	@$(PYTHON) tools/environment.py $(@D) $< --no-deps
 	@touch $@
@@ -67,6 +69,13 @@ test-airflow: $(READY) $(FLOW)/.ready airflow-wheel  ## the Airflow provider, on
 
 test-dbt: $(READY) $(DBT)/.ready  ## the recipe for dbt, with a real dbt (fetched: 60 packages)
 	@$(BIN)/python -m pytest -n 0 tests/acceptance/test_recipes.py -k dbt $(ARGS)
+
+test-openapi: $(READY) $(MAKER)/.ready  ## a client that is made from docs/openapi.json, on the real API (fetched: 25 packages)
+	@$(BIN)/python -m pytest -n 0 tests/contract/test_made_client.py $(ARGS)
+
+test-openid: $(READY)  ## sign-in by a real provider of OpenID Connect (fetched: 40 packages; needs node and npm)
+	@cd integrations/openid && npm ci --silent --no-audit --no-fund
+	@VITRINA_REQUIRE=openid $(BIN)/python -m pytest -n 0 tests/acceptance/test_openid.py $(ARGS)
 
 lint: $(READY)  ## ruff, mypy --strict, import-linter
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -115,6 +124,10 @@ logs: $(READY)  ## what the background processes say
 	@$(BIN)/vitrina logs $(ARGS)
 endif
 
+dist: $(READY)  ## the wheel, and what the image is built from, into dist: docker build - <dist/vitrina-image.tar.gz
+	@$(BIN)/python -m hatchling build -t wheel -d $(DIST)
+	@tar --create --gzip --exclude=__pycache__ --file $(DIST)/vitrina-image.tar.gz Dockerfile $$(sed -n 's/^!//p' .dockerignore)
+
 migrate-db: $(READY)  ## bring the meta-store up to date
 	@$(BIN)/vitrina migrate
 
@@ -161,9 +174,9 @@ helm:  ## build Helm for the chart's tests, where there is none (needs Go)
 
 lock: $(READY)  ## pin the dependencies anew
 	@echo 'hatchling>=1.26' | $(BIN)/uv pip compile -q - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o infra/build.lock
-	@$(BIN)/uv pip compile -q pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
+	@$(BIN)/uv pip compile -q pyproject.toml --extra oidc --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements-dev.lock
-	@for neighbour in airflow dbt; do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
+	@for neighbour in airflow dbt openapi; do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
 
 clean:  ## remove what set-up and tests made
-	@rm -rf $(VENV) $(FLOW) $(DBT) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(FLOW) $(DBT) $(MAKER) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -3,7 +3,20 @@
 import argparse
 from collections.abc import Callable
 
-from bench import batches, changed, documents, films, idle, live, memory, ratings, remote, transform
+from bench import (
+    batches,
+    changed,
+    commands,
+    documents,
+    films,
+    followers,
+    idle,
+    live,
+    memory,
+    ratings,
+    remote,
+    transform,
+)
 from bench.page import publish
 from bench.report import Options, Report, Skipped, keep, show, warn
 
@@ -14,10 +27,12 @@ PARTS: dict[str, Callable[[Options], Report]] = {
     "transform": transform.measure,
     "ratings": ratings.measure,
     "live": live.measure,
+    "followers": followers.measure,
     "elasticsearch": documents.measure,
     "batches": batches.measure,
     "memory": memory.measure,
     "idle": idle.measure,
+    "commands": commands.measure,
 }
 
 

@@ -18,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 from bench.processes import cpu_seconds, memory
 from vitrina.bootstrap import Warehouse, set_up
 from vitrina.capture.installation import install
+from vitrina.demo.settings import allow_cinema
 from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import Connection, connect
 from vitrina.settings import Settings
@@ -57,7 +58,7 @@ def captured(kind: str) -> Iterator[tuple[EmbeddedPostgres, Connection, "subproc
     try:
         with connect(conninfo, "bench") as conn:
             conn.execute(TABLE.encode())
-            set_up(Warehouse(conninfo, conninfo, None), Settings())
+            set_up(Warehouse(conninfo, conninfo, None), allow_cinema(Settings(home=home / ".vitrina")))
             install(conn, conn, "warehouse", kind, ["content.events"], "vitrina_capture")
             roles = {"RUNNER_URL": "vitrina_runner", "READER_URL": "vitrina_reader", "CAPTURE_URL": "vitrina_capture"}
             urls = {f"VITRINA_{name}": make_conninfo(conninfo, user=role) for name, role in roles.items()}

@@ -17,6 +17,7 @@ import uvicorn
 
 from vitrina import bootstrap
 from vitrina.control.api.app import create_app
+from vitrina.demo.settings import allow_cinema
 from vitrina.meta.repos.sessions import SessionRepo
 from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.settings import Settings
@@ -56,7 +57,7 @@ FILL = """
 
 def main() -> None:
     """Fill, ask, print, write. The machine's load is written too: on a busy one only the processor time tells."""
-    settings = Settings(home=HOME, _env_file=None)  # type: ignore[call-arg]
+    settings = allow_cinema(Settings(home=HOME, _env_file=None))  # type: ignore[call-arg]
     warehouse = bootstrap.open_warehouse(settings)
     bootstrap.set_up(warehouse, settings)
     try:

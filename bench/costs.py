@@ -17,7 +17,6 @@ STATEMENTS = [
     ("pipelines", "wake_live"),
     ("leases", "claim"),
     ("leases", "expired"),
-    ("leases", "others_wait"),
 ]
 PARAMS = {
     "only": None,

@@ -17,6 +17,7 @@ from bench.search import Documents, Search, client, parse
 from bench.ways import BATCH, CONNECTIONS, ByPgSync, Floor, HelpersBulk, Vitrina, Way
 from vitrina import bootstrap
 from vitrina.demo.data import load_cinema
+from vitrina.demo.settings import allow_cinema
 from vitrina.embedded.distribution import Missing
 from vitrina.embedded.elasticsearch import EmbeddedElasticsearch
 from vitrina.meta.db import Connection, connect
@@ -84,7 +85,7 @@ class Bench:
         home = ground.HOME / f"elasticsearch-{scale}"
         with ExitStack() as stack:
             search = stack.enter_context(_server(home))
-            settings = Settings(home=home, database_url=None, elasticsearch_url=SecretStr(search.url))
+            settings = allow_cinema(Settings(home=home, database_url=None, elasticsearch_url=SecretStr(search.url)))
             warehouse = bootstrap.open_warehouse(settings)
             if warehouse.embedded:
                 stack.callback(warehouse.embedded.stop)

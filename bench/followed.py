@@ -18,6 +18,7 @@ from bench.ground import Ground
 from bench.processes import cpu_seconds
 from vitrina import bootstrap
 from vitrina.capture.installation import install
+from vitrina.demo.settings import allow_cinema
 from vitrina.domain.pipeline import Pipeline
 from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import Connection, connect
@@ -39,7 +40,10 @@ HAS_FOLLOWED = """
     SELECT coalesce((s.checkpoint #>> '{live,id}')::bigint >= (c.recent ->> %s)::bigint, true) AS yes
     FROM etl.etl_state s, etl.etl_captures c WHERE s.pipeline_id = %s
 """
-IS_GONE = "DELETE FROM etl.etl_pipelines WHERE id = %s AND status = 'IDLE' RETURNING true AS yes"
+IS_GONE = """
+    DELETE FROM etl.etl_pipelines WHERE id = %s AND status NOT IN ('RUN_REQUESTED', 'RUNNING', 'PAUSE_REQUESTED')
+    RETURNING true AS yes
+"""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Followed(Ground):
         variables: Mapping[str, str] | None = None,
     ) -> Iterator["Followed"]:
         """A new server, filled, with these tables captured, and a runner with these variables; gone afterwards."""
-        settings = Settings(home=ground.HOME / name, database_url=None)
+        settings = allow_cinema(Settings(home=ground.HOME / name, database_url=None))
         bootstrap.embedded_server(settings).purge()
         with ExitStack() as stack:
             server = EmbeddedPostgres(settings.home / "postgres", settings=SERVER)
@@ -103,8 +107,8 @@ class Followed(Ground):
         self.wait_until(HAS_FOLLOWED, [relation, pipeline.id])
 
     def rest(self, pipeline: Pipeline) -> None:
-        """Until the follower has given its slot back: the next change finds nobody waiting for it."""
-        self.wait_until("SELECT status = 'IDLE' AS yes FROM etl.etl_pipelines WHERE id = %s", [pipeline.id])
+        """Until it is followed, and nothing is left to follow."""
+        self.wait_until("SELECT status = 'FOLLOWING' AS yes FROM etl.etl_pipelines WHERE id = %s", [pipeline.id])
 
     # ── load ─────────────────────────────────────────────────────────────────────────────────────────────────
 

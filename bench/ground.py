@@ -14,9 +14,10 @@ import psycopg
 
 from bench import processes
 from vitrina import bootstrap
-from vitrina.checks import count_differences
 from vitrina.demo.data import load_cinema
+from vitrina.demo.settings import allow_cinema
 from vitrina.domain.pipeline import Pipeline, resolve
+from vitrina.equality import count_differences
 from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.runs import RunRepo
@@ -52,7 +53,7 @@ class Ground:
     @contextmanager
     def prepared(cls, films: int, ratings: int) -> Iterator["Ground"]:
         """Start, generate once, hand out, stop; parts that need as much of everything share a server."""
-        settings = Settings(home=HOME / f"{films}-films-{ratings}-ratings", database_url=None)
+        settings = allow_cinema(Settings(home=HOME / f"{films}-films-{ratings}-ratings", database_url=None))
         warehouse = bootstrap.open_warehouse(settings)
         try:
             with psycopg.connect(warehouse.owner) as conn:

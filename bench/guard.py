@@ -1,4 +1,4 @@
-"""`make bench-guard BASE=rev`: is the working tree slower than a revision? The small benchmark of both, in turns.
+"""`make bench-guard BASE=rev`: is the working tree slower than a revision? The benchmark of both, in turns.
 
 Each has its own server, and a round of the one follows a round of the other: what disturbs the machine for a while
 disturbs both, and the medians tell what is left.
@@ -19,6 +19,7 @@ from rich import box
 from rich.table import Table
 
 from bench.contest import MEMORY
+from bench.films import SCALES
 from bench.report import out
 
 ROOT = Path(__file__).parents[1]
@@ -43,7 +44,7 @@ def in_turn(do):
     return turn
 contest.Contest._round = in_turn(contest.Contest._round)
 documents.Bench.round = in_turn(documents.Bench.round)
-PARTS[sys.argv[1]](report.Options("small", int(sys.argv[2]), peers=False))
+PARTS[sys.argv[1]](report.Options(sys.argv[3], int(sys.argv[2]), peers=False))
 """
 Figures: TypeAlias = dict[str, list[float]]
 
@@ -85,9 +86,9 @@ class Side:
 
     @classmethod
     @contextmanager
-    def started(cls, tree: Path, part: str, times: int) -> Iterator["Side"]:
+    def started(cls, tree: Path, part: str, times: int, scale: str) -> Iterator["Side"]:
         """Up to where its first round would begin."""
-        command = [str(tree / ".venv" / "bin" / "python"), "-c", TURNS, part, str(times)]
+        command = [str(tree / ".venv" / "bin" / "python"), "-c", TURNS, part, str(times), scale]
         pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
         with subprocess.Popen(command, cwd=tree, stdin=pipe, stdout=pipe, stderr=quiet, text=True) as process:
             yield cls(tree, process)
@@ -104,9 +105,9 @@ class Side:
             self.figures.setdefault(name, []).append(value)
 
 
-def compare(part: str, times: int, base: Path = BASE, tree: Path = ROOT) -> list[Row]:
+def compare(part: str, times: int, scale: str) -> list[Row]:
     """A part of the benchmark by both; who begins alternates too."""
-    with Side.started(base, part, times) as before, Side.started(tree, part, times) as now:
+    with Side.started(BASE, part, times, scale) as before, Side.started(ROOT, part, times, scale) as now:
         for number in range(times):
             for side in (before, now) if number % 2 == 0 else (now, before):
                 side.turn()
@@ -129,10 +130,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-guard")
     parser.add_argument("base", help="a revision")
     parser.add_argument("--times", type=int, default=7)
+    parser.add_argument("--scale", choices=SCALES, default="small")
     parser.add_argument("--only", action="append", help="this part alone; may be given more than once")
     given = parser.parse_args()
     with checked_out(given.base):
-        rows = [row for part in given.only or PARTS for row in compare(part, given.times)]
+        rows = [row for part in given.only or PARTS for row in compare(part, given.times, given.scale)]
     table = Table("work", f"{given.base}, s", "now, s", "ratio", "at most", box=box.SIMPLE_HEAD)
     for row in rows:
         table.add_row(row.work, f"{row.before:.3f}", f"{row.now:.3f}", f"{row.ratio:.2f}", str(row.most))

@@ -45,7 +45,7 @@ PAGES = """
     SELECT sum(shared_blks_hit + shared_blks_read) AS pages FROM public.pg_stat_statements
     WHERE NOT toplevel AND query LIKE '%FROM ugc.{name} %'
 """
-SOON_AT_REST = {"VITRINA_LINGER_SECONDS": "2"}  # single changes are to find nobody at work
+
 RENAMED = "md5('genre of the benchmark')::uuid"
 WIDESPREAD = """
     INSERT INTO content.genre (id, name) VALUES ({genre}, 'Widespread');
@@ -80,7 +80,7 @@ def measure(options: Options) -> Report:
     tables = [f"ugc.{table(rows)}" for rows in size.ratings]
     tables += ["content.film_work", "content.genre", "content.genre_film_work"]
     measured: Measured = {"load average before": os.getloadavg()[0]}
-    with Followed.started(f"live-{scale}", lambda conn: fill(conn, size), tables, SOON_AT_REST) as followed:
+    with Followed.started(f"live-{scale}", lambda conn: fill(conn, size), tables) as followed:
         for rows in size.ratings:
             measured |= steady(followed, rows, size.seconds)
         measured["full refresh, s"] = full_refresh(followed, size.ratings[-1])

@@ -29,6 +29,7 @@ from bench.costs import tick_costs
 from vitrina import bootstrap
 from vitrina.control.api.app import create_app
 from vitrina.demo.data import load_cinema
+from vitrina.demo.settings import allow_cinema
 from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.leases import Claim, LeaseRepo
 from vitrina.meta.repos.pipelines import PipelineRepo
@@ -102,7 +103,7 @@ def main() -> None:
 
 
 def _settings() -> Settings:
-    return Settings(home=HOME, slots=SLOTS, _env_file=None)  # type: ignore[call-arg]
+    return allow_cinema(Settings(home=HOME, slots=SLOTS, _env_file=None))  # type: ignore[call-arg]
 
 
 def _warehouse() -> bootstrap.Warehouse:

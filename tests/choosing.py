@@ -12,18 +12,34 @@ from typing import Any
 import pytest
 
 from tests import capturing, support
+from tools.mutations.guards import GUARDS
 
+SLOW_SECONDS = 1.0  # on two cores with four workers; what takes as long is left to `make test-long`
+NOTICING = {test for guard in GUARDS for test in guard.tests}  # never left to it: the quick tests hold every guard
 ROOTS = (support.clone, support.make_templates, capturing.own_server)
 AROUND = ("__wrapped__", "__func__", "_fixture_function")
 BY_FIXTURE = {"elastic": "elasticsearch", "browser": "browser"}
 
 
-def mark(item: pytest.Item) -> None:
-    """For `-m elasticsearch`, `-m browser` and `-m sql`."""
+def mark(item: pytest.Item, seconds: float) -> None:
+    """For `-m slow`, `-m elasticsearch`, `-m browser` and `-m sql`."""
+    if seconds >= SLOW_SECONDS and not NOTICING & names_of(item):
+        item.add_marker(pytest.mark.slow)
     for fixture in set(getattr(item, "fixturenames", ())) & BY_FIXTURE.keys():
         item.add_marker(getattr(pytest.mark, BY_FIXTURE[fixture]))
     if any(touches_postgres(function) for function in functions_of(item)):
         item.add_marker(pytest.mark.sql)
+
+
+def declared_seconds(item: pytest.Item) -> float:
+    """What its marker says: minutes are begun with."""
+    long = item.get_closest_marker("long")
+    return float(long.kwargs.get("seconds", 30)) if long else 0.0
+
+
+def names_of(item: pytest.Item) -> set[str]:
+    """By which a test, the tests that one function makes, and those of a file are asked for."""
+    return {item.nodeid, item.nodeid.partition("[")[0], item.nodeid.partition("::")[0]}
 
 
 def functions_of(item: pytest.Item) -> Iterator[Any]:
@@ -34,6 +50,7 @@ def functions_of(item: pytest.Item) -> Iterator[Any]:
             yield from (definition.func for definition in definitions)
 
 
+@cache
 def touches_postgres(start: Any) -> bool:
     """Whether one of the roots can be reached."""
     seen: set[FunctionType] = set()

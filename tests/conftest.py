@@ -18,6 +18,7 @@ from tests.elastic import Search, open_search
 from tests.sinks import SqliteSink, install_example
 from tests.support import (
     ELASTIC,
+    LARGE_PAGES,
     SERVER,
     Lab,
     clone,
@@ -40,7 +41,7 @@ for name in (*OF_MAKE, "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(name, None)
 sys.dont_write_bytecode = False  # or each worker, and each program that a test starts, compiles everything again
 
-SLOW = Path(__file__).with_name("slow.json")  # seconds of the tests that take more than three, by `make slow`
+SLOW = Path(__file__).with_name("slow.json")  # seconds of the tests that take more than one, by `make slow`
 TOOK: dict[str, float] = {}
 
 
@@ -66,7 +67,9 @@ def start_servers(config: pytest.Config) -> None:
     bin_dir = os.environ.get("VITRINA_TEST_PG_BIN")
     server = EmbeddedPostgres(home / "postgres", bin_dir=Path(bin_dir) if bin_dir else None, settings=FAST)
     config.add_cleanup(server.purge)
-    server.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GLIBC_TUNABLES", LARGE_PAGES)
+        server.start()
     os.environ[SERVER] = server.conninfo()
     make_templates(server.conninfo())
 
@@ -83,9 +86,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """For `make slow`: write down which tests are to begin first."""
-    if os.environ.get("VITRINA_SLOW") and not hasattr(session.config, "workerinput"):
-        longest = sorted(((round(took), test) for test, took in TOOK.items() if took > 3), reverse=True)
+    """For `make slow`: write down which tests take longest; they begin first, or are left to `make test-long`."""
+    if os.environ.get("VITRINA_MEASURE") and not hasattr(session.config, "workerinput"):
+        longest = sorted(((round(took, 1), test) for test, took in TOOK.items() if took > 1), reverse=True)
         SLOW.write_text(json.dumps({test: took for took, test in longest}, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -93,9 +96,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is touched is marked. The longest tests begin first, so that nobody waits for one of them at the end."""
     known = json.loads(SLOW.read_text())
-    items.sort(key=lambda item: -known.get(item.nodeid, 0))
+    items.sort(key=lambda item: -known.get(item.nodeid, choosing.declared_seconds(item)))
     for item in items:
-        choosing.mark(item)
+        choosing.mark(item, known.get(item.nodeid, 0))
 
 
 def pytest_collection_finish() -> None:

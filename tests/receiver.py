@@ -24,6 +24,8 @@ class Receiver:
     """What it answers, and what it has heard."""
 
     status: int = 204
+    reply: bytes = b""
+    answers: dict[str, str] = field(default_factory=dict)  # headers
     delay: float = 0.0
     requests: list[Request] = field(default_factory=list)
 
@@ -36,8 +38,11 @@ class Receiver:
                 receiver.requests.append(Request(dict(self.headers), body, self.path))
                 time.sleep(receiver.delay)
                 self.send_response(receiver.status)
-                self.send_header("Content-Length", "0")
+                self.send_header("Content-Length", str(len(receiver.reply)))
+                for name, value in receiver.answers.items():
+                    self.send_header(name, value)
                 self.end_headers()
+                self.wfile.write(receiver.reply)
 
             def log_message(self, format: str, *args: object) -> None:
                 pass

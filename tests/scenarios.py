@@ -89,6 +89,7 @@ SCENARIOS: dict[int, str] = {
     70: "the database's clock jumps by hours",
     71: "the source of an incremental mart, or its clock, goes back behind the checkpoint",
     72: "somebody empties a live mart by hand",
+    73: "a source, a sink or the warehouse is away for a second or for minutes",
 }
 
 

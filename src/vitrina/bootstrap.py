@@ -1,22 +1,26 @@
 """Putting the parts together from settings: where the databases are, and who signs in where."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from psycopg import errors, sql
 from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
-from vitrina.control.plane import ControlPlane
 from vitrina.domain.pipeline import WAREHOUSE
 from vitrina.embedded.elasticsearch import embedded_elasticsearch, find_server
 from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta import migrate, roles
+from vitrina.meta.conninfo import Said
 from vitrina.meta.db import connect
-from vitrina.settings import Settings
-from vitrina.sources.connections import Connections
-from vitrina.transforms.chain import load_transforms
+from vitrina.settings import Settings, variable
+
+if TYPE_CHECKING:  # most commands open the warehouse alone, and would wait for the import of these
+    from vitrina.control.plane import ControlPlane
+    from vitrina.sources.connections import Connections
 
 DATABASE = "vitrina"
 
@@ -37,14 +41,21 @@ def embedded_server(settings: Settings) -> EmbeddedPostgres:
 
 def open_warehouse(settings: Settings) -> Warehouse:
     """The configured server, or the embedded one, started and with its database."""
-    if settings.database_url:
-        url = settings.database_url.get_secret_value()
-        return Warehouse(url, settings.direct_url.get_secret_value() if settings.direct_url else url, None)
+    if own := own_warehouse(settings):
+        return own
     server = embedded_server(settings)
     server.start()
     _ensure_database(server)
     url = server.conninfo(DATABASE)
     return Warehouse(url, url, server)
+
+
+def own_warehouse(settings: Settings) -> Warehouse | None:
+    """The configured server; None: the embedded one is meant."""
+    if settings.database_url is None:
+        return None
+    url = _reveal(settings.database_url, variable("database_url"))
+    return Warehouse(url, _reveal(settings.direct_url, variable("direct_url")) if settings.direct_url else url, None)
 
 
 def find_search(settings: Settings) -> Settings:
@@ -76,35 +87,51 @@ def set_up(warehouse: Warehouse, settings: Settings) -> roles.RoleReport:
     return report
 
 
-def connections(warehouse: Warehouse, settings: Settings) -> Connections:
+def connections(warehouse: Warehouse, settings: Settings) -> "Connections":
     """Each role's way in: its own URL; on the embedded server, its own sign-in; else the owner's."""
+    from vitrina.sources.connections import Connections
+
+    listener = "direct_url" if settings.direct_url else "runner_url"
     return Connections(
-        warehouse=_as_role(warehouse, settings.runner_url, roles.RUNNER),
-        reader=_as_role(warehouse, settings.reader_url, roles.READER),
-        listen=_as_role(warehouse, settings.direct_url or settings.runner_url, roles.RUNNER),
-        sources={name: url.get_secret_value() for name, url in settings.sources.items()},
+        warehouse=_as_role(warehouse, settings, "runner_url", roles.RUNNER),
+        reader=_as_role(warehouse, settings, "reader_url", roles.READER),
+        listen=_as_role(warehouse, settings, listener, roles.RUNNER),
+        sources=_reveal_all(settings.sources, "sources"),
         settings=running_search(settings),
         captures=_captures(warehouse, settings),
+        capture_owners={WAREHOUSE: warehouse.direct} | _reveal_all(settings.capture_owners, "capture_owners"),
     )
 
 
-def control_plane(warehouse: Warehouse, settings: Settings) -> ControlPlane:
+def control_plane(warehouse: Warehouse, settings: Settings) -> "ControlPlane":
     """The control plane, as the API's role."""
+    from vitrina.control.plane import ControlPlane
+    from vitrina.transforms.chain import load_transforms
+
     load_transforms(settings.transform_modules)
-    return ControlPlane(_as_role(warehouse, settings.api_role_url, roles.API), connections(warehouse, settings))
+    return ControlPlane(_as_role(warehouse, settings, "api_role_url", roles.API), connections(warehouse, settings))
 
 
-def _as_role(warehouse: Warehouse, url: SecretStr | None, role: str) -> str:
+def _as_role(warehouse: Warehouse, settings: Settings, name: str, role: str) -> str:
+    url: SecretStr | None = getattr(settings, name)
     if url is not None:
-        return url.get_secret_value()
+        return _reveal(url, variable(name))
     return make_conninfo(warehouse.owner, user=role) if warehouse.embedded else warehouse.owner
 
 
 def _captures(warehouse: Warehouse, settings: Settings) -> dict[str, str]:
     """Directly, since a replication stream passes no pooler."""
-    named = {name: url.get_secret_value() for name, url in settings.capture_sources.items()}
     direct = Warehouse(warehouse.direct, warehouse.direct, warehouse.embedded)
-    return {WAREHOUSE: _as_role(direct, settings.capture_url, roles.CAPTURE)} | named
+    own = _as_role(direct, settings, "capture_url", roles.CAPTURE)
+    return {WAREHOUSE: own} | _reveal_all(settings.capture_sources, "capture_sources")
+
+
+def _reveal_all(urls: Mapping[str, SecretStr], setting: str) -> dict[str, str]:
+    return {name: _reveal(url, variable(setting, name)) for name, url in urls.items()}
+
+
+def _reveal(url: SecretStr, setting: str) -> str:
+    return Said(url.get_secret_value(), setting)
 
 
 def _ensure_database(server: EmbeddedPostgres) -> None:

@@ -1,19 +1,33 @@
 """Pipelines as YAML files: read strictly, written so that they read well and round-trip."""
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from pydantic import BaseModel
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.fields import shortened
 from vitrina.domain.pipeline import Pipeline, Task
 
 SUFFIXES = (".yaml", ".yml")
 MAX_DEPTH, MAX_NODES = 50, 100_000
+KINDS = {
+    f"tag:yaml.org,2002:{tag}": kind
+    for tag, kind in (("int", "whole number"), ("float", "number"), ("timestamp", "date"))
+}
+PHRASES = (  # of the parser, and what they mean
+    ("mapping values are not allowed here", "a colon is not expected here; a text with one goes in quotes"),
+    (r"found character '\\t' that cannot start any token", "a tab, where only spaces indent"),
+    ("could not determine a constructor for the tag '(?:tag:yaml.org,2002:|!)(.*)'", r"the tag \1 is not taken"),
+    (r"but got '<stream end>'", "but the text ends"),
+    (r"but found '<(\w+) (\w+)>'", r"but found a \1 \2"),
+    (r"'<(\w+) (\w+)>'", r"a \1 \2"),
+)
 
 
 @dataclass(frozen=True)
@@ -36,12 +50,16 @@ class Document:
             raise ConfigError(f"{self.file}: {error.message}", error.remedy) from error
 
 
-def read_documents(path: Path) -> list[Document]:
-    """Every pipeline of a file, or of the YAML files in a folder (not in folders below it), by file name."""
+def files_of(path: Path) -> list[Path]:
+    """A file itself, or the YAML files in a folder (not in folders below it), by name."""
     if not path.is_dir():
-        return _documents(path)
-    found = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
-    return [document for file in found for document in _documents(file)]
+        return [path]
+    return sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+
+
+def read_documents(path: Path) -> list[Document]:
+    """Every pipeline of a file or a folder."""
+    return [document for file in files_of(path) for document in _documents(file)]
 
 
 def read_pipelines(path: Path) -> list[Pipeline]:
@@ -85,6 +103,17 @@ def load_yaml(text: str) -> Any:
         loader.dispose()
 
 
+def in_words(error: yaml.YAMLError) -> str:
+    """What is wrong with a text that is no YAML, and where."""
+    if not isinstance(error, yaml.MarkedYAMLError) or not error.problem:
+        return " ".join(str(error).split())
+    said = error.problem
+    for theirs, ours in PHRASES:
+        said = re.sub(theirs, ours, said)
+    mark = error.problem_mark
+    return f"{said}, line {mark.line + 1}, column {mark.column + 1}" if mark else said
+
+
 class _Loader(yaml.SafeLoader):
     """A field that is given twice is an error, not a surprise; so is what is nested or repeated without end."""
 
@@ -111,7 +140,15 @@ class _Loader(yaml.SafeLoader):
 
     def _refuse(self, is_wrong: bool, why: str, event: yaml.Event) -> None:
         if is_wrong:
-            raise yaml.composer.ComposerError(None, None, f"{why}, {event.start_mark}")
+            raise yaml.composer.ComposerError(None, None, why, cast("yaml.error.Mark | None", event.start_mark))
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """A date that no calendar has is an error of the file."""
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:
+            why = f"{shortened(str(node.value))} is no {KINDS.get(node.tag, 'value')}"
+            raise yaml.constructor.ConstructorError(None, None, why, node.start_mark) from error
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -166,10 +203,11 @@ def _documents(file: Path) -> list[Document]:
     except FileNotFoundError as error:
         raise ConfigError(f"there is no file {file}") from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{file} is no YAML: {' '.join(str(error).split())}") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: {error}") from error
-    for values in loaded:
-        if not isinstance(values, dict):
-            raise ConfigError(f"{file}: a pipeline is a mapping of fields, not {type(values).__name__}")
+        raise ConfigError(f"{file} is no YAML: {in_words(error)}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is no text in UTF-8", "save it as UTF-8") from error
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror or error}") from error
+    if not all(isinstance(values, dict) for values in loaded):
+        raise ConfigError(f"{file}: a pipeline is a mapping of fields", "write fields, such as name: films")
     return [Document(file, values) for values in loaded]

@@ -11,16 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from threading import Lock
 
-import structlog
-
-from vitrina.domain.errors import DatabaseLost, RetryableError
+from vitrina.domain.errors import DatabaseLost, RetryableError, VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE
+from vitrina.log import log
 
-log = structlog.get_logger()
 HEARD_SECONDS = 20.0  # an answer is good for so long
+MOMENT = timedelta(seconds=0.5)  # who answers again that soon has not been away: whoever lost them tries again later
 CLAIM_SECONDS = 1.0  # that one slot waits for another's claim
 
 
@@ -42,6 +41,7 @@ class Neighbours:
     unanswered: Counter[str] = field(default_factory=Counter)  # of these, those that it has not answered yet
     on_answer: list[Callable[[], None]] = field(default_factory=list)  # somebody may be claimed again
     on_outage: list[Callable[[str], None]] = field(default_factory=list)
+    on_end: list[Callable[[str], None]] = field(default_factory=list)  # of an outage that was more than a moment
     _lock: Lock = field(default_factory=Lock)
     _claiming: Lock = field(default_factory=Lock)
 
@@ -61,15 +61,18 @@ class Neighbours:
         return name in self.outages or self.held[name] >= share or (is_quiet and self.unanswered[name] > 0)
 
     @contextmanager
-    def telling(self, on_answer: Callable[[], None], on_outage: Callable[[str], None]) -> Iterator[None]:
+    def telling(
+        self, on_answer: Callable[[], None], on_outage: Callable[[str], None], on_end: Callable[[str], None]
+    ) -> Iterator[None]:
         """For the time being, these are told."""
-        self.on_answer.append(on_answer)
-        self.on_outage.append(on_outage)
+        told = [(self.on_answer, on_answer), (self.on_outage, on_outage), (self.on_end, on_end)]
+        for listeners, listener in told:
+            listeners.append(listener)  # type: ignore[attr-defined]
         try:
             yield
         finally:
-            self.on_answer.remove(on_answer)
-            self.on_outage.remove(on_outage)
+            for listeners, listener in told:
+                listeners.remove(listener)  # type: ignore[attr-defined]
 
     @contextmanager
     def claiming(self) -> Iterator[None]:
@@ -95,6 +98,10 @@ class Neighbours:
             yield
         except (DatabaseLost, RetryableError) as error:
             self.lose(name, error.message)
+            error.neighbour = name
+            raise
+        except VitrinaError:
+            self.hear(name)
             raise
         self.hear(name)
 
@@ -108,6 +115,9 @@ class Neighbours:
             is_awaited = ended is not None or self.unanswered.pop(name, 0) > 0
         if ended:
             log.info("answers again", neighbour=name, since=ended.since.isoformat())
+            if datetime.now(UTC) - ended.since >= MOMENT:
+                for tell_end in self.on_end:
+                    tell_end(name)
         for tell in self.on_answer if is_awaited else ():
             tell()
 

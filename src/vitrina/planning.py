@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
+from vitrina.domain.checks import Check
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Finding
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
 from vitrina.domain.policy import require_allowed_target, split_table
 from vitrina.domain.run import RunOptions
+from vitrina.engine.asking import MART, Asked
 from vitrina.engine.job import Job, Limits, Pace
 from vitrina.engine.types import SQL as MARTS
 from vitrina.meta.db import Connection, fetch_all
@@ -16,7 +18,7 @@ from vitrina.settings import Settings
 from vitrina.sinks.registry import abilities_of, check_fields, resolve_writer
 from vitrina.sources.registry import kind_of
 from vitrina.sources.source import Source
-from vitrina.sql.guard import check_select
+from vitrina.sql.guard import check_expression, check_select
 from vitrina.sql.live import guardable
 from vitrina.sql.live.impact import CHANGED
 from vitrina.transforms.chain import resolve_transformer
@@ -28,6 +30,7 @@ def check_plan(pipeline: Pipeline, settings: Settings, *, reads_only: bool = Fal
     check_fields(plan)
     if not reads_only:
         require_allowed_target(plan.target, settings.whitelist)
+    check_checks(plan, settings)
     impact = check_impact(plan, settings)
     return plan.model_copy(update={"select": check_query(plan, settings), "impact": impact})
 
@@ -48,6 +51,45 @@ def check_impact(plan: Plan, settings: Settings) -> dict[str, str]:
     return checked
 
 
+def check_checks(plan: Plan, settings: Settings) -> None:
+    """The SQL of checks by the guard's grammar: an expression, or one SELECT, which may also read `mart`."""
+    for check in plan.checks:
+        with _about_check(check.name):
+            if check.condition:
+                check_expression(check.condition)
+            if check.empty:
+                check_select(check.empty, settings.allowed_source_schemas, known=[MART])
+
+
+def vet_checks(warehouse: Source, plan: Plan, asked: Asked, settings: Settings) -> Sequence[Finding]:
+    """The same by what it calls, where it is asked: in the warehouse, as the reader. A ConfigError, or warnings."""
+    found = list[Finding]()
+    for check in plan.checks:
+        if text := asked.guardable(check):
+            with _about_check(check.name):
+                found += _vet(warehouse, text, settings)
+    return found
+
+
+def judge_check(warehouse: Source, plan: Plan, check: Check, asked: Asked, settings: Settings) -> Sequence[Finding]:
+    """All that can be known of one check before it is asked: its columns, its SQL, what that calls, and its types."""
+    alone = plan.model_copy(update={"checks": (check,)})
+    check_checks(alone, settings)
+    asked.require_columns(check)
+    found = vet_checks(warehouse, alone, asked, settings)
+    with _about_check(check.name):
+        warehouse.plan(asked.trial(check))
+    return found
+
+
+@contextmanager
+def _about_check(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"check {name!r}: {error.message}", error.remedy) from error
+
+
 def vet_plan(reader: Source, plan: Plan, settings: Settings) -> Sequence[Finding]:
     """A ConfigError if its source cannot serve its mode, or a query calls what it may not, as its own server resolves
     it; else the warnings."""
@@ -62,6 +104,11 @@ def vet_impact(reader: Source, plan: Plan, settings: Settings) -> Sequence[Findi
         with _about_impact(table):
             found += _vet(reader, guardable(table, query), settings)
     return found
+
+
+def reads_of(reader: Source, plan: Plan) -> list[str]:
+    """The relations of the warehouse that a plan reads; what is elsewhere is no mart."""
+    return reader.reads(plan.select) if reader.abilities.is_local and reader.abilities.has_catalogue else []
 
 
 def _vet(reader: Source, select: str, settings: Settings) -> list[Finding]:

@@ -1,22 +1,92 @@
 """Settings, from the environment or `.env`, prefix `VITRINA_`. Secrets are never shown."""
 
+import json
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
+from vitrina.domain.alerting import Format
 from vitrina.domain.policy import Whitelist
+from vitrina.secret_files import read_secrets
+
+HOME = Path(".vitrina")
+DEMO = "demo.env"  # in `home`
 
 
 def _split(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _words(value: Any) -> Any:
+    return value.replace(",", " ").split() if isinstance(value, str) else value
+
+
+def _pairs(value: Any) -> Any:
+    """`VALUE=ROLE,VALUE=ROLE`, or JSON where a value has a comma of its own."""
+    if not isinstance(value, str) or value.lstrip().startswith("{"):
+        return json.loads(value) if isinstance(value, str) else value
+    return {key.strip(): role.strip() for key, _, role in (pair.rpartition("=") for pair in _split(value))}
+
+
 SIZE = r"[0-9]+(kB|MB|GB|TB)"
 Size = Annotated[str, Field(pattern=f"^{SIZE}$")]
 Names = Annotated[list[str], NoDecode, BeforeValidator(_split)]
+Words = Annotated[list[str], NoDecode, BeforeValidator(_words)]
+Roles = Annotated[dict[str, Literal["viewer", "operator", "admin"]], NoDecode, BeforeValidator(_pairs)]
+
+
+def variable(setting: str, of: str = "") -> str:
+    """What a setting is called in the environment; `of`: which one of several."""
+    name = setting.upper() if setting == "elasticsearch_url" else f"VITRINA_{setting.upper()}"
+    return f"{name}__{of.upper()}" if of else name
+
+
+class Destination(BaseModel):
+    """VITRINA_ALERTS__NAME__…: where a runner tells alerts, and which."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: SecretStr  # https://…, or of a mail server: smtp://user:password@host:587, smtps://…
+    format: Format | None = None  # None: signed; by smtp it is email
+    secret: SecretStr | None = None  # what is signed with; for pagerduty the routing key
+    labels: Names = []  # only of pipelines with all of these
+    events: Names = []  # only these kinds; none: all
+    to: Names = []  # email
+    sender: str | None = None  # email
+    ca_file: Path | None = None  # instead of the machine's certificates
+
+
+class DemoSettings(DotEnvSettingsSource):
+    """What the demo has left in `home` for the processes that are to run its pipelines: below all that is given."""
+
+    def __call__(self) -> dict[str, Any]:
+        """Only now it is known where `home` is."""
+        self.env_file = Path(self.current_state.get("home") or HOME) / DEMO
+        self.env_vars = self._read_env_files()
+        return super().__call__()
+
+
+def _is_secret(name: str) -> bool:
+    """Whether a variable, in lower case, holds a secret: a setting's own, or that of one of several by name."""
+    first, _, several = name.partition("__")
+    field = Settings.model_fields.get(first.removeprefix("vitrina_"))
+    if first == "vitrina_alerts":
+        own = Destination.model_fields.get(several.rpartition("__")[2])
+        return "__" in several and own is not None and "SecretStr" in str(own.annotation)
+    if field is None or "SecretStr" not in str(field.annotation):
+        return False
+    is_named = first == (field.validation_alias or f"vitrina_{first.removeprefix('vitrina_')}")
+    return is_named and bool(several) == str(field.annotation).startswith("dict")
 
 
 class Settings(BaseSettings):
@@ -26,7 +96,7 @@ class Settings(BaseSettings):
         env_prefix="VITRINA_", env_file=".env", env_nested_delimiter="__", extra="ignore", frozen=True
     )
 
-    home: Path = Path(".vitrina")
+    home: Path = HOME
 
     # Where things are. Without database_url: an embedded Postgres in `home`.
     database_url: SecretStr | None = None
@@ -38,6 +108,8 @@ class Settings(BaseSettings):
     # Who captures changes (directly, past any pooler): of the warehouse, of a source if not whoever reads it.
     capture_url: SecretStr | None = None
     capture_sources: dict[str, SecretStr] = {}  # VITRINA_CAPTURE_SOURCES__NAME=postgresql://…
+    # Who makes publications and triggers, if that is somebody else: of the warehouse, its owner.
+    capture_owners: dict[str, SecretStr] = {}  # VITRINA_CAPTURE_OWNERS__NAME=postgresql://…
 
     # Elasticsearch. Without elasticsearch_url: an embedded one in `home`, fetched once into elasticsearch_cache.
     elasticsearch_url: SecretStr | None = Field(default=None, validation_alias="elasticsearch_url")  # no prefix
@@ -54,8 +126,19 @@ class Settings(BaseSettings):
     url: str | None = None
     token: SecretStr | None = None
 
+    # Signing in to the console by a provider of OpenID Connect, beside tokens. Without oidc_issuer: tokens only.
+    oidc_issuer: str | None = None
+    oidc_client_id: str | None = None
+    oidc_client_secret: SecretStr | None = None
+    oidc_scopes: Words = ["openid", "profile", "email"]
+    oidc_name_claim: str = Field(default="preferred_username", min_length=1)
+    oidc_role_claim: str = Field(default="groups", min_length=1)
+    oidc_roles: Roles = {}  # VITRINA_OIDC_ROLES=value of the claim=role,…; whoever has none does not get in
+    oidc_session_hours: float = Field(default=8, gt=0, le=168)
+    oidc_label: str | None = None  # what the button says; None: the host of oidc_issuer
+
     # What is allowed.
-    allowed_source_schemas: Names = ["content", "ugc"]
+    allowed_source_schemas: Names = ["public"]
     allowed_target_tables: Names = ["analytics.*"]
     allowed_es_indexes: Names = []
     allowed_other_targets: Names = []  # of writers that plug-ins bring, with their prefix: sqlite:*
@@ -70,10 +153,12 @@ class Settings(BaseSettings):
     slots: int = Field(default=4, ge=1, le=64)
     poll_seconds: float = Field(default=2.0, gt=0)
     lease_seconds: float = Field(default=30.0, ge=1)
-    linger_seconds: float = Field(default=30.0, ge=0)
     dependency_seconds: float = Field(default=60.0, ge=0)  # between two looks at what live marts depend on
     backoff_seconds: tuple[float, ...] = (1, 2, 4)
     max_crashes: int = Field(default=3, ge=1)
+    outage_pause_seconds: float = Field(default=60, gt=0)  # at most, between two tries of what waits for a neighbour
+    outage_alert_seconds: float = Field(default=300, ge=0)  # then an alert says who is waited for
+    failure_pause_seconds: tuple[float, float] = (60, 3600)  # the first and the longest, with on_failure: retry
     horizon_margin_seconds: float = Field(default=1.0, ge=0)
     statement_timeout_seconds: float = Field(default=3600, gt=0)
     lock_timeout_seconds: float = Field(default=10, gt=0)
@@ -86,6 +171,7 @@ class Settings(BaseSettings):
     run_days: float = Field(default=90, gt=0)
     audit_days: float = Field(default=365, ge=30)
     version_days: float = Field(default=365, ge=30)
+    latency_days: float = Field(default=7, gt=0)
     change_log_max_rows: int = Field(default=5_000_000, ge=1)
     audit_share: float = Field(default=0.01, ge=0, le=1)  # of the time, for auditing all live marts together; 0: off
     audit_rest_seconds: float = Field(default=60, ge=0)  # at least, between two audits of a mart
@@ -101,10 +187,29 @@ class Settings(BaseSettings):
     public_url: str | None = None  # where people find the console
     webhook_url: SecretStr | None = None
     webhook_secret: SecretStr | None = None
+    alerts: dict[str, Destination] = {}  # VITRINA_ALERTS__NAME__URL=https://…, and more by name
     webhook_attempts: int = Field(default=20, ge=1, le=1000)
     webhook_backoff_seconds: float = Field(default=5, gt=0)  # doubled each time, up to ten minutes
 
     log_format: str = Field(default="auto", pattern="^(auto|console|json)$")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Given in code, the environment, `.env`, what the demo has left; without `.env` that neither."""
+        del file_secret_settings
+        assert isinstance(env_settings, EnvSettingsSource)
+        assert isinstance(dotenv_settings, DotEnvSettingsSource)
+        for source in (env_settings, dotenv_settings):
+            source.env_vars = read_secrets(source.env_vars, _is_secret)
+        demo = (DemoSettings(settings_cls, env_file=None),) if dotenv_settings.env_file else ()
+        return init_settings, env_settings, dotenv_settings, *demo
 
     @property
     def whitelist(self) -> Whitelist:

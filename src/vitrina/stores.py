@@ -76,6 +76,7 @@ class Store(Protocol):
     """Where one mart lives. What a retry may cure is raised as RetryableError, what a person must, as ConfigError."""
 
     senders: int = 1  # how many batches may be on their way at once
+    seen_after: float | None = 0.0  # seconds in which readers see what was written; None: not by itself
 
     def mark(self, name: str) -> Mark | None:
         """Of a set; None if there is none of that name."""

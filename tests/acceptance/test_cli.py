@@ -56,13 +56,13 @@ def test_up_and_down_twice(stack: Cli, home: Path) -> None:
     assert runners(home) == first
 
     url = stack("db", "url")
-    rows(url, "CREATE SCHEMA content; CREATE TABLE content.t (id int PRIMARY KEY); INSERT INTO content.t VALUES (1)")
+    rows(url, "CREATE TABLE public.t (id int PRIMARY KEY); INSERT INTO public.t VALUES (1)")
     assert "up to date" in stack("migrate")
     assert rows(url, "SELECT has_database_privilege('vitrina_reader', current_database(), 'TEMP')") == [(False,)]
     rows(
         url,
         "INSERT INTO etl.etl_pipelines (name, source_table, target_table, key, status)"
-        " VALUES ('t', 'content.t', 'analytics.t', '{id}', 'RUN_REQUESTED')",
+        " VALUES ('t', 'public.t', 'analytics.t', '{id}', 'RUN_REQUESTED')",
     )
     wait_for(lambda: rows(url, "SELECT status FROM etl.etl_pipelines") == [("IDLE",)])
     assert rows(url, "SELECT status, error FROM etl.etl_runs") == [("SUCCESS", None)]
@@ -88,6 +88,12 @@ def test_the_demo_twice_rewrites_nothing(stack: Cli) -> None:
     assert "nothing was rewritten" in stack(*small)
 
 
+def test_the_demo_ends_with_what_its_runner_has_died_of(stack: Cli) -> None:
+    stack.environment["VITRINA_ALERTS__OPS__URL"] = "http://127.0.0.1:9"
+    said = stack("demo", "--films", "50", "--ratings", "300", "--no-search", expect=1)
+    assert "error: VITRINA_ALERTS__OPS__SECRET is not set" in said
+
+
 def test_once_is_0_when_the_run_has_succeeded(cli: Cli, lab: Lab) -> None:
     pipeline = lab.add(source_query=FILMS, key=["film_id"])
     assert "mart: IDLE" in cli("runner", "--once", "--pipeline", "mart")
@@ -102,6 +108,15 @@ def test_once_is_1_when_it_has_not(cli: Cli, lab: Lab) -> None:
     assert "there is no pipeline 'other'" in cli("runner", "--once", "--pipeline", "other", expect=1)
     lab.sql("UPDATE etl.etl_pipelines SET enabled = false")
     assert "disabled" in cli("runner", "--once", "--pipeline", "mart", expect=1)
+
+
+def test_once_waits_no_longer_for_a_source_than_it_is_told(cli: Cli, lab: Lab) -> None:
+    cli.environment["VITRINA_SOURCES__SHOP"] = "postgresql://nobody@127.0.0.1:1/shop"
+    pipeline = lab.add(source="shop", source_query=FILMS, key=["film_id"])
+    said = cli("runner", "--once", "--pipeline", "mart", "--patience", "0", expect=1)
+    assert "mart waits for source shop: " in said
+    assert "mart: RUN_REQUESTED" in said
+    assert lab.last_run(pipeline)["status"] == "RUNNING"
 
 
 @pytest.mark.parametrize(("end", "code"), [("IDLE", 0), ("FAILED", 1)])
@@ -127,11 +142,10 @@ def test_up_names_the_port_that_it_has_and_serve_the_one_that_is_taken(stack: Cl
     assert stack("psql", "-Atc", "SELECT 40 + 2") == "42\n"
 
 
-def test_roles_print_a_way_in_for_each(cli: Cli) -> None:
+def test_roles_print_a_way_in_for_each_that_has_none(cli: Cli) -> None:
+    """The others, and their passwords, are used as they are."""
     said = cli("roles")
     assert [line.split("=")[0] for line in said.splitlines() if line.startswith("VITRINA_")] == [
-        "VITRINA_RUNNER_URL",
-        "VITRINA_READER_URL",
         "VITRINA_API_ROLE_URL",
         "VITRINA_CAPTURE_URL",
     ]

@@ -154,6 +154,41 @@ def test_a_folder_without_pipelines_prunes_nothing(api: Api, folder: Folder) -> 
     vitrina("apply", folder.path / "nowhere", "--yes", expect=2)
 
 
+def test_files_and_folders_together_are_one_plan_with_one_end(api: Api, folder: Folder, tmp_path: Path) -> None:
+    more = Folder(tmp_path / "more")
+    more.path.mkdir()
+    one, two, three = folder.write("one"), folder.write("two"), more.write("three")
+    assert "plan: 3 to create" in vitrina("plan", folder.path, one, more.path).out
+    vitrina("apply", one, three, "--yes")
+    said = vitrina("apply", folder.path, more.path, "--yes").out
+    assert "plan: 1 to create, 0 to update, 0 to delete, 2 unchanged" in said
+    three.unlink()
+    assert "there is no pipeline in" in vitrina("apply", folder.path, more.path, "--prune", "--yes", expect=1).err
+    two.unlink()
+    said = vitrina("apply", folder.path, "--prune", "--yes").out
+    assert "deleted three" in said
+    assert [row["name"] for row in api.get("/pipelines")["items"]] == ["one"]
+
+
+def test_what_is_wrong_with_each_of_several_files_is_said_at_once(api: Api, folder: Folder) -> None:
+    good, torn, wrong = folder.write("good"), folder.path / "torn.yaml", folder.path / "wrong.yaml"
+    torn.write_text("name: [torn")
+    wrong.write_text("name: wrong\nmode: sideways\n")
+    for command in (("plan",), ("apply", "--yes")):
+        said = vitrina(*command, good, torn, wrong, expect=1).err
+        assert "torn.yaml is no YAML" in said
+        assert "sideways" in said or "mode" in said
+    assert api.get("/pipelines")["items"] == []
+    said = vitrina("validate", good, torn, wrong, "nobody", expect=1).out
+    assert re.findall(r"^(\S+): (valid|INVALID)$", said, flags=re.MULTILINE) == [
+        ("good", "valid"),
+        (str(torn), "INVALID"),
+        ("wrong", "INVALID"),
+        ("nobody", "INVALID"),
+    ]
+    assert said.splitlines()[-1] == "1 valid, 3 invalid"
+
+
 def test_an_id_in_the_file_makes_a_new_name_a_rename(api: Api, folder: Folder) -> None:
     stored = api.create("films")
     folder.write("renamed", id=stored["id"], target_table="analytics.films")
@@ -308,3 +343,44 @@ def test_apply_says_what_comes_next(api: Api, folder: Folder) -> None:
     assert "next: vitrina run films --wait" in vitrina("apply", folder.write(), "--yes").out
     scheduled = folder.write("others", schedule_interval="1d")
     assert "next:" not in vitrina("apply", scheduled, "--yes").out
+
+
+# ── several at once ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_all_with_a_label_are_run_paused_resumed_and_switched_off_together(api: Api) -> None:
+    for name, labels in (("films", ["team:search"]), ("people", ["team:search", "tier:1"]), ("genres", [])):
+        api.create(name, labels=labels)
+    assert vitrina("run", "--label", "team:search", "--wait").out.count("SUCCESS") == 2
+    assert api.get("/pipelines/genres/status")["last_run"] is None
+    vitrina("pause", "--label", "tier:1", "--wait")
+    resumed = vitrina("resume", "-l", "team", "--wait", "-o", "json").json
+    assert [(run["name"], run["status"]) for run in resumed] == [("people", "SUCCESS")]
+    assert vitrina("disable", "--label", "team").out == "films is disabled\npeople is disabled\n"
+    refused = vitrina("run", "--label", "team", expect=1)
+    assert refused.err.count("is disabled") == 2
+    vitrina("enable", "--label", "team")
+    listed = vitrina("list", "--label", "team:search").out
+    assert "team:search, tier:1" in listed
+    assert "genres" not in listed
+
+
+def test_nothing_said_never_means_all_of_them(api: Api) -> None:
+    api.create()
+    for command in ("run", "pause", "resume", "enable", "disable"):
+        assert "--label" in vitrina(command, expect=2).err
+        assert "--label" in vitrina(command, "films", "--label", "team", expect=2).err
+        assert "no pipeline is labelled team" in vitrina(command, "--label", "team", expect=1).err
+    assert "not paused" in vitrina("resume", "films", expect=1).err
+
+
+def test_alerts_are_listed_and_a_destination_that_nobody_has_is_said(api: Api) -> None:
+    api.lab.sql("TRUNCATE etl.etl_destinations, etl.etl_alerts, etl.etl_deliveries")
+    assert "VITRINA_ALERTS__NAME__URL" in vitrina("alert", "list").out
+    assert "nothing has been told" in vitrina("alert", "deliveries").out
+    assert "VITRINA_ALERTS__OPS__URL" in vitrina("alert", "test", "ops", expect=1).err
+    api.lab.sql("INSERT INTO etl.etl_destinations VALUES ('ops', 'slack', 'https://h', '{team:search}', '{failed}')")
+    assert "team:search" in vitrina("alert", "list").out
+    refused = vitrina("alert", "test", "ops", expect=1).err  # the runner beside it has none
+    assert "has no destination 'ops'; it has: none" in refused
+    assert vitrina("alert", "deliveries", "-o", "json").json == []

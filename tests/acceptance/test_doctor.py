@@ -20,6 +20,7 @@ def levels(**expect: Any) -> dict[str, str]:
 def own_server(api: Api, monkeypatch: pytest.MonkeyPatch) -> Api:
     """By URL, with each role's own."""
     monkeypatch.setenv("VITRINA_DATABASE_URL", api.lab.conninfo)
+    monkeypatch.setenv("VITRINA_ALLOWED_SOURCE_SCHEMAS", "content,ugc")
     for name, role in (("RUNNER_URL", "runner"), ("READER_URL", "reader"), ("API_ROLE_URL", "api")):
         monkeypatch.setenv(f"VITRINA_{name}", make_conninfo(api.lab.conninfo, user=f"vitrina_{role}"))
     return api

@@ -10,8 +10,9 @@ from tests.acceptance.client import Folder, vitrina
 from tests.acceptance.processes import Cli
 from tests.capturing import Captured, capturing_from, own_server
 from tests.contract.server import Api
+from tests.integration.test_following import writing
 from tests.patience import wait
-from tests.support import Lab, wait_for
+from tests.support import Lab, differences, wait_for
 from vitrina.cli.checking import Check, captures
 from vitrina.cli.freshness import fresh, live_fields
 from vitrina.demo.following import capture_cinema
@@ -68,6 +69,36 @@ def test_from_a_file_to_following(own: Api, folder: Folder) -> None:
     (listed,) = [line for line in vitrina("list").out.splitlines() if line.startswith("card")]
     assert f"continuously  following, {found['lag_ms']:,.0f} ms" in listed
     own.lab.sql("UPDATE content.genre SET name = rtrim(name, '!')")
+
+
+def test_everything_can_be_asked_of_a_mart_that_is_followed_while_its_tables_change(own: Api, folder: Folder) -> None:
+    lab, query = own.lab, "SELECT id AS film_id, title FROM content.film_work"
+    folder.write("titles", source_query=query, mode="live")
+    vitrina("capture", "install", "--tables", "content.film_work", "--yes")
+    with writing(lab, 50):
+        vitrina("apply", folder.path, "--yes")
+        assert "SUCCESS" in vitrina("run", "titles", "--wait").out
+        wait_for(lambda: vitrina("status", "titles", "-o", "json").json["status"] == "FOLLOWING")
+        for command in (["run"], ["run", "--rebuild"], ["repair"]):
+            before = lab.value("SELECT max(id) FROM etl.etl_runs")
+            assert "SUCCESS" in vitrina(*command, "titles", "--wait").out
+            assert lab.value("SELECT max(id) FROM etl.etl_runs") > before
+        folder.write("titles", source_query=f"{query} WHERE title > ''", mode="live", batch_size=100)
+        assert "WHERE" in vitrina("plan", folder.path).out
+        vitrina("apply", folder.path, "--yes")
+        wait_for(lambda: vitrina("status", "titles", "-o", "json").json["status"] == "FOLLOWING")
+        assert "PAUSED" in vitrina("pause", "titles").out
+        assert "SUCCESS" in vitrina("run", "titles", "--wait").out
+        vitrina("disable", "titles")
+        assert vitrina("status", "titles", "-o", "json").json["status"] == "IDLE"
+        vitrina("enable", "titles")
+        wait_for(lambda: vitrina("status", "titles", "-o", "json").json["status"] == "FOLLOWING")
+    lab.sql("UPDATE content.film_work SET title = id::text")
+    wait_for(lambda: differences(lab.db, query, "analytics.titles") == 0, 30)
+    assert "titles: equal" in vitrina("reconcile", "titles").out
+    assert [status for (status,) in lab.sql("SELECT DISTINCT status FROM etl.etl_runs")] == ["SUCCESS"]
+    vitrina("delete", "titles", "--yes")
+    lab.sql("UPDATE content.film_work SET title = 'film'")
 
 
 def test_switching_to_live_and_what_follows_is_planned(own: Api, folder: Folder) -> None:

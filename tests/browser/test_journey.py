@@ -11,7 +11,8 @@ from vitrina.meta.repos.sessions import SessionRepo
 NAME = "numbers"
 
 
-def _type_sql(page: Page, text: str) -> None:
+def type_sql(page: Page, text: str) -> None:
+    """In place of what stands there."""
     page.locator('[data-for="f-source_query"]').click()
     page.keyboard.press("Control+a")
     page.keyboard.insert_text(text)
@@ -44,23 +45,23 @@ def _sign_in(page: Page, api: Api) -> None:
 
 def _create_with_a_mistake(page: Page) -> None:
     page.get_by_role("link", name="Write the first one").click()
-    page.get_by_label("name", exact=True).fill(NAME)
+    page.locator("#f-name").fill(NAME)
     page.get_by_label("target_table").fill(f"analytics.{NAME}")
-    page.get_by_label("key", exact=True).fill("id")
-    _type_sql(page, "SELECT n AS id, md5(n::text) AS word FROM generate_serie(1, 10) AS n")
+    page.locator("#f-key").fill("id")
+    type_sql(page, "SELECT n AS id, md5(n::text) AS word FROM generate_serie(1, 10) AS n")
     checked = page.locator("#checked")
     expect(checked).to_contain_text("Not valid yet")
     expect(checked).to_contain_text("generate_serie")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("alert")).to_contain_text("It was not saved")
-    _type_sql(page, MANY)
+    type_sql(page, MANY)
     expect(checked).to_contain_text("Valid")
     expect(checked.get_by_role("table")).to_contain_text("word")
     expect(checked).to_contain_text('CREATE TABLE "analytics"."numbers"')
     expect(checked).to_contain_text("a full load: the next run creates analytics.numbers and loads it")
     page.get_by_role("button", name="Preview").click()
     expect(page.locator("#preview")).to_contain_text("c4ca4238a0b923820dcc509a6f75849b")
-    page.get_by_text("More fields").click()
+    page.get_by_text("Batch", exact=True).click()
     page.get_by_label("batch_size").fill("50")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("heading", name=NAME)).to_be_visible()
@@ -105,11 +106,9 @@ def _break_compare_and_repair(page: Page, api: Api) -> None:
     expect(report.get_by_role("group", name="Different")).to_contain_text("broken")
     expect(report.get_by_role("group", name="Missing in the mart")).to_contain_text("8")
     page.get_by_role("button", name="Repair").click()
-    expect(page.locator("#toasts")).to_contain_text("repair requested")
-    api.wait_for(NAME, "IDLE")
+    expect(page.locator("#toasts")).to_contain_text("repair requested; then it is compared again")
+    expect(report).to_contain_text("After the repair: Equal")
     expect(page.locator("#head h1")).to_contain_text("idle")
-    page.get_by_role("button", name="Compare now").click()
-    expect(report).to_contain_text("Equal")
     assert api.lab.sql("SELECT count(*) FROM analytics.numbers WHERE word = 'broken'") == [(0,)]
 
 

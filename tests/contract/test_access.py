@@ -15,6 +15,7 @@ from vitrina.meta.repos.tokens import TokenRepo
 
 ANYBODY, VIEWER, OPERATOR, ADMIN = "anybody", "viewer", "operator", "admin"
 ROUTES = {
+    ("GET", "/"): ANYBODY,  # to the console, which asks who it is
     ("GET", "/livez"): ANYBODY,
     ("GET", "/readyz"): ANYBODY,
     ("GET", "/health"): ANYBODY,
@@ -39,6 +40,7 @@ ROUTES = {
     ("POST", "/api/v1/pipelines/{id}/repair"): OPERATOR,
     ("GET", "/api/v1/pipelines/{id}/status"): VIEWER,
     ("GET", "/api/v1/pipelines/{id}/state"): VIEWER,
+    ("GET", "/api/v1/pipelines/{id}/latency"): VIEWER,
     ("GET", "/api/v1/pipelines/{id}/runs"): VIEWER,
     ("GET", "/api/v1/pipelines/{id}/versions"): VIEWER,
     ("GET", "/api/v1/pipelines/{id}/reconcile"): VIEWER,
@@ -49,11 +51,23 @@ ROUTES = {
     ("GET", "/api/v1/lineage"): VIEWER,
     ("GET", "/api/v1/runners"): VIEWER,
     ("GET", "/api/v1/captures"): VIEWER,
+    ("GET", "/api/v1/sources"): VIEWER,
+    ("GET", "/api/v1/sources/{name}"): OPERATOR,
+    ("POST", "/api/v1/sources/{name}/test"): OPERATOR,
+    ("GET", "/api/v1/alerts/destinations"): VIEWER,
+    ("POST", "/api/v1/alerts/destinations/{name}/test"): OPERATOR,
+    ("GET", "/api/v1/alerts/destinations/{name}/deliveries"): VIEWER,
+    ("GET", "/api/v1/alerts/deliveries"): VIEWER,
 }
-FILES = {"/static": "/static/swagger/swagger-ui.css", "/console": "/console/sign-in"}
+FILES = {"/": "/console/sign-in", "/static": "/static/swagger/swagger-ui.css", "/console": "/console/sign-in"}
 CALLERS = ("nobody", VIEWER, OPERATOR, ADMIN)
 FORBIDDEN = {"nobody": 401, VIEWER: 403, OPERATOR: 403}
-PARAMETERS = {"{id}": "nothing", "{run_id}": "1", "{request_id}": "9a9a9a9a-0000-4000-8000-000000000000"}
+PARAMETERS = {
+    "{id}": "nothing",
+    "{run_id}": "1",
+    "{name}": "nowhere",
+    "{request_id}": "9a9a9a9a-0000-4000-8000-000000000000",
+}
 
 
 def may(caller: str, needed: str) -> bool:

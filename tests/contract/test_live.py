@@ -5,13 +5,17 @@ from threading import Event
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from psycopg.conninfo import make_conninfo
 
 from tests.capturing import Captured
 from tests.contract.server import FILMS, Api, config, serve
+from tests.contract.test_console import sign_in
 from tests.living import Living, living
-from tests.support import Lab
+from tests.support import Lab, wait_for
+from vitrina.capture.installation import remove
 from vitrina.control.plane import ControlPlane
+from vitrina.control.services.metrics import StateMetrics
 from vitrina.control.services.pipelines import PipelineService
 from vitrina.domain.pipeline import Pipeline
 from vitrina.runner.dependencies import DependencyDesk
@@ -329,6 +333,55 @@ def test_what_has_changed_besides_rows_is_named_until_it_is_compared(live: Livin
     assert (now["state"], now["why"]) == ("following", None)
 
 
+@pytest.mark.parametrize("how", ["it fails", "it never connected", "nobody captures"])
+def test_nothing_follows_a_capture_that_does_not_work(live: Living, watched: Api, how: str) -> None:
+    lab = live.lab
+    live.follow(live.add(CARD))
+    live.captured.stop()
+    wait_for(lambda: lab.value("SELECT owner IS NULL FROM etl.etl_captures"))
+    if how != "nobody captures":
+        lab.sql("UPDATE etl.etl_captures SET last_error = 'cannot connect: no rights', failures = 3")
+    if how == "it never connected":
+        lab.sql("UPDATE etl.etl_captures SET caught_up_at = NULL")
+    confirmed = lab.value("SELECT caught_up_at FROM etl.etl_captures")
+    now = watched.get("/pipelines/mart/status")["live"]
+    assert now["state"] == "capture stopped"
+    assert ("no rights" if confirmed is None or how == "it fails" else "start one with: vitrina runner") in now["why"]
+    assert (now["as_of"] is None) == (confirmed is None)
+    assert watched.get("/pipelines")["items"][0]["live"]["state"] == "capture stopped"
+    assert captured_by_metrics(lab) == 0
+    with sign_in(watched, "viewer") as console:
+        assert "capture stopped" in console.get("/pipelines/mart").text
+        assert "capture stopped" in console.get("/").text
+    live.captured.start()
+    wait_for(lambda: watched.get("/pipelines/mart/status")["live"]["state"] == "following", 30)
+    wait_for(lambda: captured_by_metrics(lab) == 1, 30)
+
+
+def captured_by_metrics(lab: Lab) -> float | None:
+    """As Prometheus would see it, whom an API tells what it saw a moment ago."""
+    plane = ControlPlane(make_conninfo(lab.conninfo, user="vitrina_api"), lab.connections)
+    with plane.pool:
+        told = StateMetrics(plane).exposition().decode()
+    found = [sample for family in text_string_to_metric_families(told) for sample in family.samples]
+    return next((sample.value for sample in found if sample.name == "vitrina_pipeline_captured"), None)
+
+
+def test_a_mart_whose_capture_is_installed_anew_goes_live_again_by_itself(live: Living, watched: Api) -> None:
+    lab, pipeline, tables = live.lab, live.add(CARD), live.captured.capture.tables
+    live.follow(pipeline)
+    live.captured.stop()
+    tables = live.captured.capture.tables
+    remove(lab.db, live.captured.conn, live.captured.capture)
+    assert watched.get("/pipelines/mart/status")["live"]["state"] == "not captured"
+    lab.sql("UPDATE content.genre SET name = name || '!'")
+    live.captured.install(*tables)
+    lab.configure(poll_seconds=0.1)
+    with lab.runner():
+        wait_for(lambda: watched.get("/pipelines/mart/status")["live"]["state"] == "following", 30)
+    live.assert_equal(pipeline)
+
+
 def test_a_pipeline_of_another_mode_has_no_freshness(api: Api) -> None:
     api.create()
     assert api.get("/pipelines/films/status")["live"] is None
@@ -348,7 +401,7 @@ def test_captures_are_listed_with_their_followers(live: Living, watched: Api) ->
     assert found["wal_status"] == "reserved"
     assert found["safe_wal_size"] > 0
     assert found["error"] is None
-    assert [(p["name"], p["status"]) for p in found["pipelines"]] == [("mart", "IDLE")]
+    assert [(p["name"], p["status"]) for p in found["pipelines"]] == [("mart", "FOLLOWING")]
     assert found["warnings"] == []
 
 

@@ -37,6 +37,7 @@ VOTES = "SELECT film_id, count(*) AS votes, sum(rating) AS points FROM ugc.ratin
 CURSOR = {"mode": "incremental", "incremental_key": "modified", "incremental_id_key": "film_id"}
 OF_PROMETHEUS = {"job", "instance", "le", "alertname", "severity"}
 KNOWN_LABELS = {"pipeline", "target", "status", "version", "le"}
+CHECKS = [{"name": "never", "condition": "title IS NULL", "effect": "warn"}]
 Series = dict[str, set[str]]  # by name: the labels that its samples have
 
 
@@ -84,7 +85,7 @@ def test_a_running_stack_tells_everything_that_dashboard_and_rules_ask_for(searc
     lab = search.lab
     with living(lab, "wal") as live, scraped(lab) as (api, runner):
         pipelines = [
-            lab.add(name="full", target_table="analytics.full", freshness_limit="1h", **FILMS),
+            lab.add(name="full", target_table="analytics.full", freshness_limit="1h", checks=CHECKS, **FILMS),
             lab.add(name="cursor", target_table="analytics.cursor", **FILMS, **CURSOR),
             live.add(VOTES, name="live", target_table="analytics.live"),
             search.add("films"),
@@ -92,7 +93,8 @@ def test_a_running_stack_tells_everything_that_dashboard_and_rules_ask_for(searc
         broken = lab.add(name="broken", target_table="analytics.broken", source_query="SELECT 1 AS id FROM content.no")
         for pipeline in (*pipelines, broken):
             lab.request(pipeline)
-        wait_for(lambda: {lab.status(p) for p in pipelines} == {"IDLE"} and lab.status(broken) == "FAILED", 60)
+        ended = ["IDLE", "IDLE", "FOLLOWING", "IDLE", "FAILED"]
+        wait_for(lambda: [lab.status(p) for p in (*pipelines, broken)] == ended, 60)
         lab.sql("UPDATE ugc.ratings SET rating = 1 WHERE id = (SELECT id FROM ugc.ratings WHERE rating > 3 LIMIT 1)")
         wait_for(lambda: lab.value("SELECT lag_bytes IS NOT NULL FROM etl.etl_captures"), 30)
         wait_for(lambda: ("vitrina_pipeline_lag_seconds", ("live", "analytics.live")) in samples(of_api(api)), 30)
@@ -113,7 +115,7 @@ def test_gauges_say_how_things_stand(lab: Lab) -> None:
     lab.run(pipeline)
     broken = lab.add(name="broken", target_table="analytics.broken", source_query="SELECT 1 AS id FROM content.no")
     lab.run(broken)
-    lab.sql("UPDATE etl.etl_runs SET started_at = started_at - interval '2 hours' WHERE pipeline_id = %s", pipeline.id)
+    lab.sql("UPDATE etl.etl_runs SET tried_at = tried_at - interval '2 hours' WHERE pipeline_id = %s", pipeline.id)
     lab.sql("UPDATE etl.etl_runners SET seen_at = now() - interval '10 minutes'")
     lab.sql("INSERT INTO etl.etl_runners (id, name, version, slots) VALUES (gen_random_uuid(), 'r', '1', 4)")
     with serve(lab) as api:
@@ -170,7 +172,7 @@ def test_what_is_wrong_shows_in_status_and_console(lab: Lab) -> None:
         assert api.get("/pipelines/films/status")["incidents"] == []
         assert "stale since" not in browser.get("/").text
         lab.sql("UPDATE etl.etl_pipelines SET created_at = now() - interval '2 hours'")
-        AlertRepo(lab.db).check_freshness(60, 12)
+        AlertRepo(lab.db).check_freshness(60, 12, 300)
         (incident,) = api.get("/pipelines/films/status")["incidents"]
         assert incident["kind"] == "stale"
         assert all("stale since" in browser.get(page).text for page in ("/", "/pipelines/films"))

@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.server import Api
 from tests.contract.test_console import sign_in
-from vitrina.cli.doctor import find_neighbours
+from vitrina.cli.checking_services import find_neighbours
 from vitrina.client import Client
 
 FILMS = {"source_query": "SELECT id AS film_id, title FROM content.film_work", "key": ["film_id"]}

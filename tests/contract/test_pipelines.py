@@ -11,6 +11,7 @@ from vitrina.domain.pipeline import Pipeline
 from vitrina.runner.main import Runner
 
 LOCKED: dict[str, Any] = {
+    "after": "upstream",
     "name": "other",
     "type": "PYTHON",
     "source": "elsewhere",
@@ -28,6 +29,7 @@ LOCKED: dict[str, Any] = {
     "settings": {"number_of_shards": 2},
     "adopt": True,
     "impact": {"content.film_work": "SELECT id AS film_id FROM changed"},
+    "checks": [{"name": "titled", "not_null": ["title"], "effect": "block"}],
     "tasks": PLAN["tasks"],
 }
 FREE: dict[str, Any] = {
@@ -36,6 +38,8 @@ FREE: dict[str, Any] = {
     "enabled": False,
     "description": "new",
     "freshness_limit": "15m",
+    "on_failure": "retry",
+    "labels": ["team:search"],
 }
 
 
@@ -295,3 +299,23 @@ def test_everything_may_be_edited_and_deleted_when_nothing_runs(api: Api, status
     assert api.ask("DELETE", "/pipelines/films").status_code == 204
     assert api.ask("GET", "/pipelines/films").status_code == 404
     assert api.ask("DELETE", "/pipelines/films").status_code == 404
+
+
+# ── labels ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pipelines_are_listed_by_labels_all_of_which_must_be_there(api: Api) -> None:
+    api.create("films", labels=["team:search", "tier:1"])
+    api.create("people", labels={"team": "search"})
+    api.create("genres")
+
+    def found(*labels: str) -> list[str]:
+        return [row["name"] for row in api.get("/pipelines", params={"label": labels})["items"]]
+
+    assert found("team:search") == found("team") == ["films", "people"]
+    assert found("team", "tier:1") == ["films"]
+    assert found("team:sea") == []
+    assert len(found()) == 3
+    refused = api.ask("GET", "/pipelines", params={"label": "a b"})
+    assert (refused.status_code, "label" in refused.text) == (422, True)
+    assert api.patch("people", {"labels": None}).json()["config"]["labels"] == []

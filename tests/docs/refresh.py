@@ -14,6 +14,7 @@ from vitrina.domain.events import Event, Measured
 from vitrina.domain.findings import Code, Phrase
 from vitrina.domain.lifecycle import TRANSITIONS
 from vitrina.domain.pipeline import Pipeline, Task
+from vitrina.domain.reasons import Reason
 from vitrina.domain.run import RunOptions
 from vitrina.domain.wording import Worded
 from vitrina.settings import Settings
@@ -57,6 +58,7 @@ def reference() -> str:
         FINDINGS,
         "| code | data | message | remedy |\n|---|---|---|---|\n" + "".join(row(code, code.remedy) for code in Code),
         "| `why`, `way`, `via` | data | text |\n|---|---|---|\n" + "".join(map(row, Phrase)),
+        "| `reason`, `because` | data | text |\n|---|---|---|\n" + "".join(map(row, Reason)),
         EVENTS,
         "| code | text |\n|---|---|\n" + "".join(f"| `{event.value}` | {event.text} |\n" for event in Event),
         "| field | type |\n|---|---|\n"

@@ -43,7 +43,7 @@ class Stack:
         stack = cls(work, {})
         path = f"{commands}:{Path(sys.executable).parent}:{CLEAN['PATH']}"
         ours = {"DOCS_STATE": str(folder / "state"), "DOCS_BIN": str(commands)}
-        ours |= {"VITRINA_PORT": stack.port, "VITRINA_POLL_SECONDS": "0.1", "VITRINA_LINGER_SECONDS": "0.5"}
+        ours |= {"VITRINA_PORT": stack.port, "VITRINA_POLL_SECONDS": "0.1"}
         stack.environment = CLEAN | ours | {"PATH": path, "COLUMNS": "200"} | environment
         stack.server = forking.install(commands)
         return stack

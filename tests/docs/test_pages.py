@@ -14,6 +14,7 @@ import pytest
 
 from tests.docs.blocks import RUN, Block, cells, read
 from tests.docs.stack import ROOT, Stack, shortened
+from tests.receiver import receiving
 from tests.sinks import install_example
 from tests.support import delete_indexes
 
@@ -26,6 +27,8 @@ ELSEWHERE = {  # run by tests of their own, which need more than this stack
     "airflow.md",  # integrations/airflow/tests
     "client.md",  # tests/acceptance/test_docs_client.py
     "recipes.md",  # tests/acceptance/test_recipes.py
+    "own-postgres.md",  # tests/docs/test_own_postgres.py
+    "ru/own-postgres.md",
 }
 NEED_SEARCH = {"search.md", "ru/search.md", "elasticsearch.md"}
 REASONS = {
@@ -70,7 +73,14 @@ def search(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.fixture
-def stack(search: str | None) -> Iterator[Stack]:
+def told() -> Iterator[str]:
+    """Where alerts of the pages go."""
+    with receiving() as receiver:
+        yield receiver.url
+
+
+@pytest.fixture
+def stack(search: str | None, told: str) -> Iterator[Stack]:
     """As after a fresh clone, with the plug-in of extending.md installed."""
     folder = Path(tempfile.mkdtemp(prefix="vitrina-docs-"))
     folder.chmod(0o755)
@@ -79,7 +89,8 @@ def stack(search: str | None) -> Iterator[Stack]:
     found = {"ELASTICSEARCH_URL": search} if search else {}
     allowed = {"VITRINA_ALLOWED_ES_INDEXES": "film*", "VITRINA_ALLOWED_OTHER_TARGETS": "sqlite:*"}
     plug_in = {"PYTHONPATH": str(folder / "plug-in"), "SQLITE_MARTS": str(folder)}
-    made = Stack.make(folder, **found, **allowed, **plug_in, **SMALL_DEMO)
+    alerts = {"VITRINA_ALERTS__OPS__URL": told, "VITRINA_ALERTS__OPS__SECRET": "of these tests"}
+    made = Stack.make(folder, **found, **allowed, **plug_in, **alerts, **SMALL_DEMO)
     try:
         yield made
     finally:

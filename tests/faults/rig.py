@@ -39,7 +39,6 @@ from vitrina.sources.connections import Connections
 
 SETTINGS: dict[str, Any] = {
     "lease_seconds": SHORT_LEASE,
-    "linger_seconds": 0.1,
     "poll_seconds": 0.1,
     "horizon_margin_seconds": 0.05,
     "backoff_seconds": (0.1, 0.5, 0.5),
@@ -208,7 +207,13 @@ class Rig:
         chosen = list(pipelines)
         for pipeline in chosen:
             self.lab.request(pipeline)
-        self.wait(lambda: all(self.lab.status(pipeline) in ("IDLE", "FAILED") for pipeline in chosen))
+        self.wait(lambda: all(self.lab.status(pipeline) in ("IDLE", "FOLLOWING", "FAILED") for pipeline in chosen))
+
+    def go_on(self) -> None:
+        """What somebody has paused, or is about to, runs again."""
+        for pipeline in self.pipelines.values():
+            if self.lab.status(pipeline) in ("PAUSED", "PAUSE_REQUESTED"):
+                self.lab.request(pipeline)
 
     def unequal(self, pipelines: Iterable[Pipeline]) -> list[Pipeline]:
         """Those whose mart is not what it should be."""

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from tests.elastic import Search, open_search
-from tests.faults.children import FORKS, Nursery
+from tests.faults.children import FORKS, Nursery, is_stopped, run_once
 from tests.faults.driver import ROUNDS
 from tests.faults.oracle import Oracle
 from tests.integration.test_live import CARD
@@ -23,6 +23,7 @@ from tests.patience import SHORT_LEASE, patient
 from tests.support import Lab, beside, wait_for
 from vitrina.domain.pipeline import Pipeline
 from vitrina.log import configure_logging
+from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.runner.main import Runner
 from vitrina.sources.connections import Connections
 
@@ -140,6 +141,62 @@ def test_a_zombie_commits_nothing(followers: Followers) -> None:
         zombie.join(patient(30))
         assert zombie.exitcode is not None
         assert followers.live.position(followers.pipeline) == position
+        followers.assert_equal_in_the_end()
+
+
+STANDING = ["following:2", "live slice:1", "live slice:3", "before checkpoint:3", "after checkpoint:4"]
+
+
+def stand(followers: Followers, points: str) -> ForkServerProcess:
+    """A child that follows what is to be followed, and runs nothing."""
+    args = (followers.lab.connections, followers.pipeline, points, dict(os.environ))
+    child = FORKS.Process(target=run_once, args=args)
+    child.start()
+    followers.children.append(child)
+    return child
+
+
+def test_a_follower_between_two_runs_killed_anywhere_is_gone_on_with(followers: Followers) -> None:
+    lab, pipeline = followers.lab, followers.pipeline
+    followers.live.follow(pipeline)
+    runs = lab.value("SELECT count(*) FROM etl.etl_runs WHERE bursts = 0")
+    for point in STANDING:
+        followers.change()
+        child = stand(followers, killed(point))
+        child.join(patient(60))
+        assert (point, child.exitcode) == (point, -signal.SIGKILL)
+        followers.change()
+        followers.expire()
+        Runner(lab.connections).run_once()
+        followers.live.assert_equal(pipeline)
+        assert lab.status(pipeline) == "FOLLOWING"
+        assert lab.sql("SELECT owner, crashes FROM etl.etl_leases") == [(None, 0)]
+    assert lab.value("SELECT count(*) FROM etl.etl_runs WHERE bursts = 0") == runs, "no run was needed for it"
+    followers.assert_equal_in_the_end()
+
+
+@pytest.mark.parametrize("how", ["another follows", "a run is asked for", "a pause is asked for"])
+def test_a_follower_that_stood_still_commits_nothing(followers: Followers, how: str) -> None:
+    lab, pipeline = followers.lab, followers.pipeline
+    followers.live.follow(pipeline)
+    for point in ("live slice", "before checkpoint", "after checkpoint"):
+        followers.change()
+        zombie = stand(followers, f"{point}=stop:2")
+        wait_for(lambda zombie=zombie: is_stopped(zombie), 30)  # type: ignore[misc]
+        followers.change()
+        if how == "another follows":
+            followers.expire()
+            Runner(lab.connections).run_once()
+        elif how == "a pause is asked for":
+            assert PipelineRepo(lab.db).request_pause(pipeline.id)
+            assert lab.status(pipeline) == "PAUSED"
+        else:
+            followers.live.follow(pipeline)
+        position = followers.live.position(pipeline)
+        send(zombie, signal.SIGCONT)
+        zombie.join(patient(30))
+        assert zombie.exitcode is not None
+        assert followers.live.position(pipeline) == position
         followers.assert_equal_in_the_end()
 
 

@@ -10,7 +10,7 @@ from tests.faults.rig import rigged
 from tests.faults.rounds import Loop
 
 pytestmark = pytest.mark.faults
-SHORT = (rounds.kill, rounds.stop, rounds.kill_at, rounds.stop_at, rounds.cut, rounds.crash)
+SHORT = (rounds.kill, rounds.stop, rounds.kill_at, rounds.stop_at, rounds.cut, rounds.ask, rounds.crash)
 
 
 def test_marts_of_every_sort_survive_faults_of_every_sort(elastic: str, tmp_path: Path) -> None:

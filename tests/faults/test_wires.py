@@ -52,11 +52,9 @@ def test_of_a_commit_that_is_cut_off_the_checkpoint_tells_whether_it_arrived_and
     run = lab.run(pipeline)
     assert (wire.happened, run["attempt"], run["status"]) == (1, 2, "SUCCESS")
     oracle.assert_all_well(pipeline)
-    first, second = lab.sql("SELECT rows_written, batches FROM etl.etl_runs ORDER BY id")
-    assert first[0] + second[0] == 60
+    assert lab.sql("SELECT rows_written FROM etl.etl_runs") == [(60,)]
     moves = lab.value("SELECT count(*) FROM oracle.moves WHERE seq > seq_before")
     assert moves == lab.value("SELECT seq FROM etl.etl_state")
-    assert first[0] == (10 * first[1]) > 0
 
 
 def test_a_connection_that_is_dead_for_longer_than_a_lease_delays_and_loses_nothing(

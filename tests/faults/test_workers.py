@@ -13,6 +13,7 @@ import pytest
 from tests.patience import patient
 from tests.support import Lab, wait_for
 from vitrina.domain.pipeline import Pipeline
+from vitrina.runner.main import Runner
 from vitrina.transforms.running import begin_worker
 from vitrina.transforms.workers import POOL
 
@@ -151,6 +152,16 @@ def test_a_worker_that_was_begun_is_the_one_that_is_used(lab: Lab, mark: Path) -
     assert lab.sql("SELECT DISTINCT pid FROM analytics.who") == [(begun.process.pid,)]
 
 
+@pytest.mark.parametrize(("modules", "begun"), [(["odd_transforms"], 1), ([], 0)])
+def test_a_runner_with_transforms_begins_a_worker_before_it_claims_anything(
+    lab: Lab, mark: Path, modules: list[str], begun: int
+) -> None:
+    POOL.close()
+    lab.configure(transform_modules=modules)
+    Runner(lab.connections).check()
+    assert sum(len(workers) for workers in POOL._idle.values()) == begun
+
+
 def test_a_worker_that_died_at_rest_costs_no_attempt(lab: Lab, mark: Path) -> None:
     pipeline = add(lab, "who")
     lab.run(pipeline)
@@ -166,10 +177,10 @@ def test_a_worker_that_died_at_rest_costs_no_attempt(lab: Lab, mark: Path) -> No
 def test_a_worker_dies_with_its_runner_even_in_the_middle_of_an_endless_loop(mark: Path, tmp_path: Path) -> None:
     """The runner is killed, and nobody is left to end it."""
     program = (
-        "from vitrina.transforms.workers import POOL\nfrom vitrina.transforms.frames import Batch, Order\n"
+        "from vitrina.transforms.workers import POOL\nfrom vitrina.transforms.frames import Order, Values\n"
         "from vitrina.sql.describe import Column\n"
         "worker = POOL.get(['odd_transforms'], 0, lambda: None)\n"
-        "order = Order('rows', ['hang_in_c'], [Column('id', 'integer')], ['id'], Batch(['id'], [(1,)]))\n"
+        "order = Order('rows', ['hang_in_c'], [Column('id', 'integer')], ['id'], Values(['id'], [(1,)]))\n"
         "worker.give(order, lambda: None, 99)\n"
         "worker.take()\n"
     )

@@ -77,6 +77,7 @@ class Composed:
     environment: dict[str, str]  # of every process, over its own
     folder: Path
     database: EmbeddedPostgres
+    files: Path = FILE.parent  # where its env_files are looked for
     processes: dict[str, list[subprocess.Popen[bytes]]] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
 
@@ -166,7 +167,16 @@ class Composed:
         service = self.services[name]
         built = image(DOCKERFILE)[0] if "build" in service else {}
         own = {key: self._here(str(value)) for key, value in service.get("environment", {}).items()}
-        return CLEAN | built | own | self.environment
+        return CLEAN | built | self._from_files(service) | own | self.environment
+
+    def _from_files(self, service: dict[str, Any]) -> dict[str, str]:
+        """One after the other, and `environment` above them, as Compose does it."""
+        found: dict[str, str] = {}
+        for entry in service.get("env_file", []):
+            file = self.files / entry["path"]
+            if entry["required"] or file.exists():
+                found |= {name: self._here(value) for name, value in read_env(file).items()}
+        return found
 
     def _here(self, text: str) -> str:
         for place, here in self.places.items():

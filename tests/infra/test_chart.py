@@ -30,11 +30,22 @@ EVERYTHING = {
     "tolerations": [{"key": "etl", "operator": "Exists"}],
     "affinity": {"nodeAffinity": {}},
 }
+SOURCES = {
+    "sources": {
+        "shop": {"secret": "shop-database", "key": "url", "captureKey": "capture-url"},
+        "crm": {"secret": "crm-database", "key": "uri"},
+    },
+    "extraVolumes": [{"name": "ca", "configMap": {"name": "database-ca"}}],
+    "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/vitrina/ca", "readOnly": True}],
+    "envFrom": [{"secretRef": {"name": "webhook"}}, {"configMapRef": {"name": "settings", "optional": True}}],
+}
 VALUES: dict[str, dict[str, Any]] = {
     "default": {},
     "everything": EVERYTHING,
-    "least": {"migrate": {"enabled": False}, "api": {"replicas": 1}},
+    "two sources and a CA": SOURCES,
+    "least": {"migrate": {"enabled": False}, "api": {"replicas": 1}, "podDisruptionBudget": {"enabled": False}},
 }
+WORKLOADS = [("Deployment", "-api"), ("Deployment", "-runner"), ("Job", "-migrate")]
 # Of the metrics of a runner, which this version may not have yet.
 SETTINGS = {f"VITRINA_{name.upper()}" for name in Settings.model_fields} | {"ELASTICSEARCH_URL"}
 
@@ -117,7 +128,7 @@ def test_every_process_is_a_command_with_settings_that_there_are(manifests: list
     for pod in pods(manifests):
         name, *options = pod["containers"][0]["args"]
         assert set(options) <= commands.options(name)
-        assert set(variables(pod)) <= SETTINGS
+        assert {re.sub("__.*", "", name) for name in variables(pod)} <= SETTINGS
 
 
 def test_only_the_migration_signs_in_as_the_owner(everything: list[dict[str, Any]]) -> None:
@@ -146,6 +157,47 @@ def test_each_pod_holds_the_secrets_that_it_needs_and_no_other(everything: list[
         "runner": {"runner-url", "reader-url", "capture-url", "elasticsearch-api-key", "metrics-token"},
         "migrate": {"owner-url", "runner-url", "reader-url", "api-url", "capture-url", "token"},
     }
+
+
+def test_each_source_is_read_by_api_and_runner_and_captured_by_the_runner(helm: str, tmp_path: Path) -> None:
+    found = render(helm, tmp_path, SOURCES)
+    secrets = {name: variables(find(found, kind, name)["spec"]["template"]["spec"]) for kind, name in WORKLOADS}
+    read = {"VITRINA_SOURCES__SHOP": ("shop-database", "url"), "VITRINA_SOURCES__CRM": ("crm-database", "uri")}
+    captured = {"VITRINA_CAPTURE_SOURCES__SHOP": ("shop-database", "capture-url")}
+    assert {name: of_sources(held) for name, held in secrets.items()} == {
+        "-api": read,
+        "-runner": read | captured,
+        "-migrate": {},
+    }
+
+
+def of_sources(held: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {name: (ref["name"], ref["key"]) for name, ref in held.items() if "SOURCES__" in name}
+
+
+def test_every_pod_has_the_volumes_and_the_environment_that_are_asked_for(helm: str, tmp_path: Path) -> None:
+    for pod in pods(render(helm, tmp_path, SOURCES)):
+        assert {"name": "ca", "configMap": {"name": "database-ca"}} in pod["volumes"]
+        (container,) = pod["containers"]
+        mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+        assert mounted == {"/tmp": "tmp", "/etc/vitrina/ca": "ca"}
+        assert container["envFrom"] == SOURCES["envFrom"]
+
+
+def test_a_source_without_its_key_is_refused(helm: str) -> None:
+    values = ["--set", "sources.shop.secret=shop-database"]
+    done = subprocess.run([helm, "template", CHART, *values], capture_output=True, text=True)
+    assert (done.returncode != 0, "key" in done.stderr) == (True, True)
+
+
+def test_maintenance_takes_one_pod_at_a_time(everything: list[dict[str, Any]], helm: str, tmp_path: Path) -> None:
+    for component in ("api", "runner"):
+        budget = find(everything, "PodDisruptionBudget", component)["spec"]
+        template = find(everything, "Deployment", component)["spec"]["template"]
+        assert budget["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+        assert budget["maxUnavailable"] == 1
+    alone = render(helm, tmp_path, {"api": {"replicas": 1}})
+    assert [m["metadata"]["name"] for m in alone if m["kind"] == "PodDisruptionBudget"] == ["cinema-vitrina-runner"]
 
 
 def test_nobody_reaches_a_runner_and_the_api_only_at_its_port(helm: str, tmp_path: Path) -> None:

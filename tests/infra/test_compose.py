@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from signal import SIGTERM
 from typing import Any
@@ -51,8 +52,23 @@ def variables(folder: Path) -> dict[str, str]:
 @pytest.fixture
 def composed(folder: Path, variables: dict[str, str], demo_indexes: str) -> Iterator[Composed]:
     """The file's services, not yet started."""
+    yield from compose(folder, variables, demo_indexes.removeprefix("http://"))
+
+
+@pytest.fixture
+def without_search(folder: Path, variables: dict[str, str]) -> Iterator[Composed]:
+    """Those that need no Elasticsearch, in a folder whose settings.env is our own."""
+    shutil.copy(ROOT / "infra" / "demo.env", folder)
+    for made in compose(folder, variables, "127.0.0.1:1"):
+        made.files = folder
+        made.services = {name: made.services[name] for name in ("etl_db", "migrate", "etl_api", "etl_runner")}
+        yield made
+
+
+def compose(folder: Path, variables: dict[str, str], search: str) -> Iterator[Composed]:
+    """Where everything is here, and its end."""
     bin_dir = os.environ.get("VITRINA_TEST_PG_BIN")
-    port, search = free_port(), demo_indexes.removeprefix("http://")
+    port = free_port()
     database = EmbeddedPostgres(
         folder / "postgres", port=int(port), settings=FAST, bin_dir=Path(bin_dir) if bin_dir else None
     )
@@ -90,16 +106,61 @@ def test_the_services_run_as_processes_to_filled_marts(
     assert ends == {"migrate": [0], "demo": [0], "etl_runner": [0, 0]}
 
 
-def ended(composed: Composed, variables: dict[str, str]) -> set[Any]:
-    """How the last runs of all pipelines ended, by the API and its provisioned token."""
-    with httpx.Client(
-        base_url=f"http://127.0.0.1:{composed.environment['VITRINA_PORT']}/api/v1",
+SHOP = """
+    CREATE SCHEMA sales;
+    CREATE TABLE sales.orders (id int PRIMARY KEY, total numeric);
+    INSERT INTO sales.orders SELECT n, n * 1.50 FROM generate_series(1, 500) AS n;
+    CREATE ROLE shop_reader LOGIN PASSWORD 'of-the-shop';
+    GRANT USAGE ON SCHEMA sales TO shop_reader;
+    GRANT SELECT ON ALL TABLES IN SCHEMA sales TO shop_reader;
+"""
+ORDERS = {
+    "name": "orders", "source": "shop", "source_query": "SELECT o.id, o.total FROM sales.orders o",
+    "target_table": "analytics.orders", "key": ["id"],
+}  # fmt: skip
+
+
+@pytest.mark.long
+def test_a_source_and_a_schema_are_added_by_the_env_file_alone(
+    without_search: Composed, variables: dict[str, str]
+) -> None:
+    there = without_search.environment["PGPORT"]
+    (without_search.folder / "settings.env").write_text(
+        f"VITRINA_SOURCES__SHOP=postgresql://shop_reader:of-the-shop@127.0.0.1:{there}/shop\n"
+        "VITRINA_ALLOWED_SOURCE_SCHEMAS=content,ugc,sales\n"
+    )
+    without_search.up()
+    with psycopg.connect(without_search.database.conninfo(), autocommit=True) as conn:
+        conn.execute("CREATE DATABASE shop")
+    with psycopg.connect(without_search.database.conninfo("shop"), autocommit=True) as conn:
+        conn.execute(SHOP.encode())
+    without_search.await_health("etl_api")
+    with api_of(without_search, variables) as api:
+        assert api.get("/").headers["location"] == "/console/"
+        api.post("/api/v1/pipelines", json=ORDERS).raise_for_status()
+        api.post("/api/v1/pipelines/orders/run").raise_for_status()
+        runs = "/api/v1/pipelines/orders/runs"
+        wait_for(lambda: [run["status"] for run in api.get(runs).json()["items"]] == ["SUCCESS"], 60)
+    with psycopg.connect(without_search.database.conninfo("cinema")) as conn:
+        found = conn.execute("SELECT count(*), sum(total) FROM analytics.orders").fetchone()
+    assert found == (500, Decimal("187875.00"))
+
+
+def api_of(composed: Composed, variables: dict[str, str]) -> httpx.Client:
+    """With its provisioned token."""
+    return httpx.Client(
+        base_url=f"http://127.0.0.1:{composed.environment['VITRINA_PORT']}",
         headers={"Authorization": f"Bearer {variables['VITRINA_TOKEN']}"},
         trust_env=False,
-    ) as api:
-        names = [p["name"] for p in api.get("/pipelines").raise_for_status().json()["items"]]
-        runs = [api.get(f"/pipelines/{name}/runs").raise_for_status().json()["items"] for name in names]
-    assert len(names) in (0, 8)
+    )
+
+
+def ended(composed: Composed, variables: dict[str, str]) -> set[Any]:
+    """How the last runs of all pipelines ended, by the API and its provisioned token."""
+    with api_of(composed, variables) as api:
+        names = [p["name"] for p in api.get("/api/v1/pipelines").raise_for_status().json()["items"]]
+        runs = [api.get(f"/api/v1/pipelines/{name}/runs").raise_for_status().json()["items"] for name in names]
+    assert len(names) in (0, 10)
     found = {run[0]["status"] if run else None for run in runs} or {None}
     assert "FAILED" not in found, composed.said("etl_runner")
     return found
@@ -107,7 +168,7 @@ def ended(composed: Composed, variables: dict[str, str]) -> set[Any]:
 
 def assert_filled(composed: Composed, elastic: str) -> None:
     with psycopg.connect(composed.database.conninfo("cinema"), row_factory=dict_row) as conn:
-        for pipeline in demo_pipelines() + demo_pipelines("live"):
+        for pipeline in demo_pipelines() + demo_pipelines("live") + demo_pipelines("chain"):
             if pipeline.source_query:
                 assert differences(conn, pipeline.source_query, str(pipeline.target_table)) == 0, pipeline.name
     for index in ("film_dim", "film_rating_agg"):

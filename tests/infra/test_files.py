@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import jsonschema_rs
@@ -48,10 +49,36 @@ def test_every_variable_of_the_compose_file_is_in_the_sample_and_the_other_way_r
 
 
 def test_every_setting_of_the_image_and_the_services_is_one() -> None:
-    given = set(image(DOCKERFILE)[0])
+    given = set(image(DOCKERFILE)[0]) | set(read_env(INFRA / "demo.env"))
     for service in COMPOSE["services"].values():
         given |= set(service.get("environment", {})) if "build" in service else set()
     assert {name for name in given if name.startswith(("VITRINA", "ELASTIC"))} <= SETTINGS
+
+
+@pytest.mark.parametrize("sample", [ROOT / ".env.sample", INFRA / "settings.env.sample"], ids=lambda file: file.name)
+def test_every_setting_of_a_sample_is_one_and_none_is_set_by_copying_it(sample: Path, tmp_path: Path) -> None:
+    assert read_env(sample) == {}
+    shown = dict(re.findall(r"^#([A-Z_]+)=(.+)$", sample.read_text(), re.MULTILINE))
+    assert {re.sub("__.*", "", name) for name in shown} <= SETTINGS
+    (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in shown.items()))
+    assert set(Settings(_env_file=tmp_path / ".env").sources) == {"shop"}  # type: ignore[call-arg]
+
+
+def test_every_container_of_ours_takes_the_settings_that_are_added() -> None:
+    ours = [service for service in COMPOSE["services"].values() if "build" in service]
+    wanted = [{"path": "demo.env", "required": True}, {"path": "settings.env", "required": False}]
+    assert [service["env_file"] for service in ours] == [wanted] * 4
+    kept = {"VITRINA_ALLOWED_SOURCE_SCHEMAS", "VITRINA_SOURCES__SHOP", "VITRINA_ALLOWED_ES_INDEXES"}
+    assert not [service for service in ours if kept & set(service.get("environment", {}))]  # it would be above them
+
+
+def test_what_is_built_for_others_has_all_that_the_image_is_built_from(tmp_path: Path) -> None:
+    subprocess.run(["make", "--old-file", ".venv/.ready", "dist", f"DIST={tmp_path}"], cwd=ROOT, check=True)
+    assert [file.name for file in tmp_path.glob("*.whl")] == [f"vitrina-{__version__}-py3-none-any.whl"]
+    with tarfile.open(tmp_path / "vitrina-image.tar.gz") as archive:
+        names = archive.getnames()
+    assert {"Dockerfile", "requirements.lock", "infra/build.lock", "src/vitrina/__main__.py"} <= set(names)
+    assert not [name for name in names if "__pycache__" in name or name.startswith(("tests", "docs", "."))]
 
 
 @pytest.mark.parametrize("name", [name for name, value in SAMPLE.items() if value == "change-me"])
@@ -125,7 +152,7 @@ def test_the_page_about_operations_names_what_there_is() -> None:
         known = commands.options(name)
         assert not option or option in known | {"--role"}, (name, option)  # of a command below it
     assert set(re.findall(r"VITRINA_[A-Z_]+", page)) <= SETTINGS
-    paths = set(re.findall(r"infra/[\w./*-]+\w", page)) - {"infra/.env"}
+    paths = set(re.findall(r"infra/[\w./*-]+\w", page)) - {"infra/.env", "infra/settings.env"}
     assert [path for path in paths if not list(ROOT.glob(path))] == []
 
 

@@ -128,7 +128,7 @@ def test_a_mart_that_grows_too_old_is_stale_until_it_is_filled_again(lab: Lab) -
     lab.run(pipeline)
     look(lab)
     assert lab.sql(ALERTS) == []
-    lab.sql("UPDATE etl.etl_runs SET started_at = now() - interval '61 minutes'")
+    lab.sql("UPDATE etl.etl_runs SET tried_at = now() - interval '61 minutes'")
     look(lab)
     look(lab)
     assert lab.sql(ALERTS) == [("stale", None, "PENDING")]
@@ -152,7 +152,7 @@ def test_a_live_mart_grows_old_from_where_it_falls_behind_however_quiet_its_sour
     with living(lab, "wal") as live:
         pipeline = live.add(VOTES, freshness_limit="1m")
         live.follow(pipeline)
-        lab.sql("UPDATE etl.etl_runs SET started_at = '2020-01-01'")
+        lab.sql("UPDATE etl.etl_runs SET tried_at = '2020-01-01'")
         lab.sql(
             "UPDATE etl.etl_state SET checkpoint = jsonb_set(checkpoint, '{live,committed_at}', %s)",
             Jsonb("2020-01-01T00:00:00+00:00"),
@@ -214,7 +214,7 @@ def test_a_runner_killed_between_sending_and_saying_so_is_followed_by_one_that_s
     child.start()
     child.join(patient(30))
     assert child.exitcode == -signal.SIGKILL
-    assert lab.sql(ALERTS) == [("failed", None, "PENDING")]
+    assert lab.sql(ALERTS) == [("failed", None, "ROUTED")]
     with lab.runner():
         wait_for(lambda: lab.sql(ALERTS) == [("failed", None, "DELIVERED")])
     first, second = receiver.requests
@@ -230,9 +230,11 @@ def test_alerts_wait_in_order_until_the_receiver_is_back(told: Lab, receiver: Re
     told.run(pipeline)
     assert {event for event, _, _ in told.sql(ALERTS)} == {"failed", "recovered"}
     with told.runner():
-        wait_for(lambda: told.value("SELECT max(attempts) FROM etl.etl_alerts") >= 3)
-        assert told.value("SELECT last_error FROM etl.etl_alerts WHERE event = 'failed'") == "the webhook answered 503"
-        assert told.value("SELECT attempts FROM etl.etl_alerts WHERE event = 'recovered'") == 0
+        wait_for(lambda: told.value("SELECT coalesce(max(attempts), 0) FROM etl.etl_deliveries") >= 3)
+        assert told.sql("SELECT last_error, answer FROM etl.etl_deliveries WHERE event = 'failed'") == [
+            ("the webhook answered 503", "503")
+        ]
+        assert told.value("SELECT attempts FROM etl.etl_deliveries WHERE event = 'recovered'") == 0
         receiver.forget()
         receiver.status = 204
         wait_for(lambda: [status for _, _, status in told.sql(ALERTS)] == ["DELIVERED", "DELIVERED"])
@@ -256,7 +258,7 @@ def test_what_nobody_takes_is_given_up_and_on_record(lab: Lab, receiver: Receive
     lab.configure(**webhook(receiver.url, webhook_attempts=2))
     with lab.runner():
         wait_for(lambda: lab.sql(ALERTS) == [("failed", None, "GIVEN_UP")])
-    assert lab.sql("SELECT attempts, last_error FROM etl.etl_alerts") == [
+    assert lab.sql("SELECT attempts, last_error FROM etl.etl_deliveries") == [
         (2, "the webhook does not answer: ConnectError")
     ]
 
@@ -267,7 +269,8 @@ def test_what_is_older_than_a_day_is_no_news(told: Lab, receiver: Receiver) -> N
         " VALUES (gen_random_uuid(), 'failed', '{}', now() - interval '25 hours')"
     )
     look(told)
-    assert told.sql("SELECT status, last_error FROM etl.etl_alerts") == [("GIVEN_UP", "not delivered within a day")]
+    assert told.sql("SELECT status, last_error FROM etl.etl_deliveries") == [("GIVEN_UP", "not delivered within a day")]
+    assert told.value("SELECT status FROM etl.etl_alerts") == "GIVEN_UP"
     assert receiver.requests == []
 
 
@@ -296,5 +299,8 @@ def test_neither_address_nor_secret_is_in_a_log_or_in_the_record(lab: Lab, recei
     with structlog.testing.capture_logs() as logs:
         look(lab)
     assert logs
-    kept = lab.value("SELECT jsonb_agg(a)::text FROM etl.etl_alerts a")
+    kept = "".join(
+        lab.value(f"SELECT jsonb_agg(a)::text FROM etl.{table} a")
+        for table in ("etl_alerts", "etl_deliveries", "etl_destinations")
+    )
     assert "planted" not in str(logs) + kept + str(lab.connections.settings)

@@ -206,7 +206,7 @@ def test_a_change_that_is_not_in_the_log_yet_is_no_finding(live: Living) -> None
     live.lab.sql("UPDATE content.film_work SET title = title || '!'")
     live.lab.sql("UPDATE etl.etl_mart_audits SET next_at = now()")
     with live.lab.runner():
-        wait_for(lambda: live.lab.status(pipeline) == "RUNNING")
+        wait_for(lambda: live.lab.status(pipeline) == "FOLLOWING")
         wait_for(lambda: audited(live, pipeline)["whole_since"], 60)
     live.captured.start()
     assert audited(live, pipeline)["wrong"] == 0

@@ -65,7 +65,7 @@ def test_marts_are_equal_after_a_restore_and_a_live_one_is_compared_by_itself(la
         lab.sql(RETITLE, "!")
         lab.request(films)
         with lab.runner():
-            wait_for(lambda: {lab.status(films), lab.status(votes)} == {"IDLE"} and has_followed(lab), 60)
+            wait_for(lambda: (lab.status(films), lab.status(votes)) == ("IDLE", "FOLLOWING") and has_followed(lab), 60)
         lab.assert_equal(films)
         lab.assert_equal(votes)
         assert "was dropped" in lab.value("SELECT generation_reason FROM etl.etl_captures")

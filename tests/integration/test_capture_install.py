@@ -202,7 +202,7 @@ def test_the_command_line(captured: Captured, monkeypatch: pytest.MonkeyPatch) -
     said = vitrina("capture", "install", "--kind", captured.kind, "--yes", "-o", "json").json
     assert (said["kind"], said["tables"]) == (captured.kind, ["content.keyed"])
     assert said["statements"]
-    shown = vitrina("capture", "install", "--tables", ",".join(TABLES), "--yes").out
+    shown = vitrina("capture", "install", "--tables", ",".join(TABLES), "--yes", "--verbose").out
     assert ("ALTER PUBLICATION" if captured.kind == "wal" else "CREATE TRIGGER") in shown
     (status,) = vitrina("capture", "status", "-o", "json").json
     assert sorted(status["tables"]) == sorted(TABLES)

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from tests.clocks import jump
 from tests.support import Lab
-from vitrina.cli import doctor
+from vitrina.cli import checking_warehouse
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import connect
 from vitrina.meta.repos.clock import ClockRepo
@@ -257,7 +257,7 @@ def test_a_clock_that_goes_on_as_it_should_is_never_called_jumped(lab: Lab) -> N
     for _ in range(3):
         ClockRepo(lab.db).see()
         assert not watch.look(lab.db)
-    assert doctor.clock(ClockRepo(lab.db).look()).level == "ok"
+    assert checking_warehouse.clock(ClockRepo(lab.db).look()).level == "ok"
     jump(lab, -1 / 3600)  # as time servers do
     assert not watch.look(lab.db)
     assert lab.sql("SELECT expires_at - interval '1 second' FROM etl.etl_leases") == before
@@ -271,7 +271,7 @@ def test_a_jump_is_kept_for_people(lab: Lab, hours: int) -> None:
     clock = ClockRepo(lab.db).look()
     assert clock.jumped_at
     assert clock.jumped_by == pytest.approx(hours * 3600, abs=60)
-    check = doctor.clock(clock)
+    check = checking_warehouse.clock(clock)
     assert (check.level, "set forward by" in check.message, "set back by" in check.message) == (
         "warn",
         hours > 0,

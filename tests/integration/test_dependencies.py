@@ -20,7 +20,7 @@ from vitrina.runner.main import Runner
 SHOUTED = "SELECT id, content.shout(title) AS title FROM content.song"
 LOUDER = REPLACE.format("shout(t text) RETURNS text", "t || '!!'")
 ALLOWED = "SELECT id, title FROM content.song WHERE id NOT IN (SELECT song FROM content.banned)"
-QUICK = {"allowed_functions": OURS, "dependency_seconds": 0, "linger_seconds": 0}
+QUICK = {"allowed_functions": OURS, "dependency_seconds": 0}
 
 
 @pytest.fixture
@@ -265,10 +265,10 @@ def test_a_runner_notices_by_itself(live: Living) -> None:
 
 def test_a_follower_that_waits_for_changes_notices_too(live: Living) -> None:
     lab, pipeline = live.lab, live.add(SHOUTED, ["id"])
-    lab.configure(dependency_seconds=0.2, linger_seconds=600)
+    lab.configure(dependency_seconds=0.2)
     with lab.runner():
         wait_for(lambda: live.position(pipeline).get("compare_after"), 30)
-        assert lab.status(pipeline) == "RUNNING"
+        wait_for(lambda: lab.status(pipeline) == "FOLLOWING")
         live.captured.run(LOUDER)
         wait_for(lambda: lab.value("SELECT bool_and(title LIKE '%!!') FROM analytics.mart"), 30)
 

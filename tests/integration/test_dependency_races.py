@@ -10,14 +10,14 @@ from tests.integration.test_dependencies import ALLOWED, LOUDER, SHOUTED, assert
 from tests.living import Living, living, living_elsewhere
 from tests.support import Lab
 from vitrina.engine.full import FullMode
-from vitrina.engine.live import mode as live_mode
 from vitrina.engine.live import watch
+from vitrina.engine.live.follower import Follower
 from vitrina.engine.live.impact import Impact
 from vitrina.engine.touched import Touched
 
 LOUD = REPLACE.format("shout(t text) RETURNS text", "t || '!'")
 PLACES = {
-    "before keys are told": (live_mode.Follower, "_keys_of", True),
+    "before keys are told": (Follower, "_keys_of", True),
     "between keys and rows": (Touched, "converge", True),
     "after keys were told": (Impact, "few_keys", False),
     "before the comparison": (FullMode, "run", True),
@@ -30,7 +30,7 @@ RACED = [
 ]
 
 
-SETTINGS = {"allowed_functions": OURS, "dependency_seconds": 0, "linger_seconds": 0, "max_delete_share": 1}
+SETTINGS = {"allowed_functions": OURS, "dependency_seconds": 0, "max_delete_share": 1}
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_what_was_changed_and_changed_back_while_rows_were_read_is_noticed(
 
 
 def test_without_the_second_look_it_stays_wrong(live: Living, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_mode.Follower, "_distrust", lambda *_: None)
+    monkeypatch.setattr(Follower, "_distrust", lambda *_: None)
     pipeline = live.add(SHOUTED, ["id"])
     live.follow(pipeline)
     live.captured.run("UPDATE content.song SET title = title || '.' WHERE id = 5")

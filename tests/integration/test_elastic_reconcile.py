@@ -1,9 +1,13 @@
 """Reconciling an index looks at what it really holds, and a repair puts it right."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
+from markupsafe import escape
 
+from tests.contract.server import serve
+from tests.contract.test_console import sign_in
 from tests.elastic import Search, open_search
 from tests.support import Lab
 
@@ -75,3 +79,36 @@ def test_an_index_of_transformed_rows(search: Search, key: list[str]) -> None:
     search.lab.sql("DELETE FROM content.film_work WHERE id IN (SELECT id FROM content.film_work LIMIT 2)")
     report = search.lab.reconcile(pipeline)
     assert (report["extra"], report["missing"]) == (2, 0)
+
+
+def test_a_runner_tells_the_first_documents_of_an_index_as_they_are(search: Search) -> None:
+    pipeline = search.add()
+    row = search.lab.answer("preview", pipeline, mart=True)
+    assert (row["status"], "does not exist yet" in row["error"]) == ("FAILED", True)
+    search.lab.run(pipeline)
+    one = min(search.documents())
+    search.http.post(f"/{search.name()}/_update/{one}", json={"doc": {"title": "by hand"}}).raise_for_status()
+    answer = search.lab.answer("preview", pipeline, mart=True, limit=200)["result"]
+    assert {row["_id"]: row["title"] for row in answer["rows"]} == {
+        id_: document["title"] for id_, document in search.documents().items()
+    }
+    assert not answer["more"]
+    few = search.lab.answer("preview", pipeline, mart=True, limit=3)["result"]
+    assert (len(few["rows"]), few["more"]) == (3, True)
+
+
+def test_an_operator_sees_them_in_the_console(search: Search) -> None:
+    pipeline = search.add()
+    search.lab.run(pipeline)
+    with serve(search.lab) as api, search.lab.runner(), sign_in(api, "operator") as console:
+        page = console.post(f"/pipelines/{pipeline.id}/sample").text
+    [id_, *_] = re.findall(r"<td>([0-9a-f-]{36})</td>", page)
+    assert escape(search.documents()[id_]["title"]) in page
+    assert page.count("<tr>") == 21
+    assert "There are more." in page
+
+
+def test_a_table_is_not_asked_of_a_runner(lab: Lab) -> None:
+    films = "SELECT f.id AS film_id, f.title FROM content.film_work f"
+    row = lab.answer("preview", lab.add(source_query=films, key=["film_id"]), mart=True)
+    assert (row["status"], "is a table" in row["error"]) == ("FAILED", True)

@@ -65,12 +65,12 @@ def test_a_mart_that_is_emptied_at_rest_is_woken_and_put_right(live: Living, how
 
 
 @pytest.mark.scenario(72)
-def test_a_follower_at_work_notices_while_it_waits(live: Living) -> None:
-    live.lab.configure(linger_seconds=60.0)
+def test_a_follower_at_rest_is_told_by_who_looks(live: Living) -> None:
+    live.lab.configure(dependency_seconds=0.2)
     live.follow(pipeline := live.add(FILMS))
     with live.lab.runner():
         touch(live)
-        wait_for(lambda: live.lab.status(pipeline) == "RUNNING")
+        wait_for(lambda: live.lab.status(pipeline) == "FOLLOWING")
         live.lab.sql(EMPTYING["truncated"])
         wait_for(lambda: live.lab.value("SELECT count(*) FROM analytics.mart") == 60, 30)
     live.assert_equal(pipeline)

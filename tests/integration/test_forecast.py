@@ -128,20 +128,20 @@ def foretell(lab: Lab, pipeline: Pipeline) -> Reading:
     return validation.reading
 
 
-def read(lab: Lab, pipeline: Pipeline) -> Reading:
+def read(lab: Lab, pipeline: Pipeline) -> tuple[How, str]:
     """How a run read its query, by what it said."""
     run = lab.run(pipeline)
     assert run["error"] is None
     said = {e["event"]: e["fields"] for e in lab.events(pipeline) if e["run_id"] == run["id"]}
     if "staged" in said:
-        return Reading(How.STAGED, said["staged"]["why"])
+        return How.STAGED, said["staged"]["why"]
     if "load_found" in said:
-        return Reading(How(said["load_found"]["read"]), said.get("loaded", {}).get("why", ""))
-    return Reading(How.AT_ONCE, said["loaded"]["why"]) if "loaded" in said else Reading(How.BY_KEY)
+        return How(said["load_found"]["read"]), said.get("loaded", {}).get("why") or ""
+    return (How.AT_ONCE, said["loaded"]["why"]) if "loaded" in said else (How.BY_KEY, "")
 
 
-def agree(foretold: Reading, happened: Reading) -> bool:
+def agree(foretold: Reading, happened: tuple[How, str]) -> bool:
     """Word for word; how many keys differ is not known before, and many of them may be staged."""
     if foretold.how is How.BY_KEY and foretold.why:
-        return happened.how is How.BY_KEY or happened.why.startswith("the key cannot be pushed into the query")
-    return (foretold.how, foretold.why) == (happened.how, happened.why)
+        return happened[0] is How.BY_KEY or happened[1].startswith("the key cannot be pushed into the query")
+    return (foretold.how, foretold.why or "") == happened

@@ -60,13 +60,15 @@ assert "/transforms" in {route.path for route in system.router.routes}
 assert system.list_transforms() == []
 """
 PAGE = """
+from types import SimpleNamespace
 from vitrina.control.console.app import create_console
 from vitrina.control.console.render import _environment
 from vitrina.control.console.transforms import router
+from vitrina.settings import Settings
 template = _environment("ru").get_template("transforms.html")
 html = "".join(template.blocks["main"](template.new_context({"names": ["titles"]})))
 assert "<h1>Преобразования</h1>" in html and "titles" in html, html
-create_console(None)
+create_console(SimpleNamespace(settings=Settings()))
 assert [route.path for route in router.routes] == ["/transforms"]
 """
 SINK = """

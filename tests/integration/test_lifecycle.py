@@ -1,5 +1,6 @@
 """Statuses, versions and targets in the real tables: what the code says and what the triggers allow is one thing."""
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import product
@@ -10,8 +11,9 @@ import pytest
 
 from tests.support import Lab
 from vitrina.domain.errors import ConfigError, LeaseLost
-from vitrina.domain.lifecycle import TRANSITIONS, Status, legal_moves
+from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, TRANSITIONS, Status, legal_moves
 from vitrina.domain.pipeline import Pipeline
+from vitrina.meta.repos.following import FollowingRepo
 from vitrina.meta.repos.leases import Claim, LeaseRepo
 from vitrina.meta.repos.pipelines import PipelineRepo
 
@@ -86,7 +88,9 @@ def test_a_runner_leaves_as_the_table_says_or_changes_nothing(lab: Lab, name: st
         with pytest.raises(LeaseLost):
             LEAVES[name](repo, claim)
     assert lab.status(pipeline) == (expected or status)
-    assert (lab.last_run(pipeline)["status"] == "RUNNING") == (expected is None)
+    run, waits = lab.last_run(pipeline), (name, expected) == ("wait", Status.RUN_REQUESTED)
+    assert (run["status"] == "RUNNING") == (expected is None or waits)
+    assert (run["waiting_since"] is not None) == waits
     assert lab.value("SELECT owner IS NULL FROM etl.etl_leases") == (expected is not None)
 
 
@@ -109,6 +113,9 @@ def test_a_lost_run_is_taken_over_or_buried_as_the_table_says(lab: Lab, status: 
     leases(lab, 0).claim()
     force(lab, pipeline, status)
     successor = leases(lab)
+    if status == Status.FOLLOWING:
+        follower_is_buried(lab, pipeline)
+        return
     (dead,) = successor.expired()
     taken = successor.reclaim(dead) is not None
     assert (taken, lab.status(pipeline)) == (status in TRANSITIONS["reclaim"], status)
@@ -116,6 +123,87 @@ def test_a_lost_run_is_taken_over_or_buried_as_the_table_says(lab: Lab, status: 
     buried = successor.bury(dead, "lost")
     expected = TRANSITIONS["bury"].get(status)
     assert (buried, lab.status(pipeline)) == (expected is not None, expected or status)
+
+
+def follower_is_buried(lab: Lab, pipeline: Pipeline) -> None:
+    """It is no run, and others look after it."""
+    lab.sql("UPDATE etl.etl_leases SET run_id = NULL")
+    assert not leases(lab).expired()
+    repo = FollowingRepo(lab.db, uuid4(), "somebody", 60)
+    (dead,) = repo.free([])
+    epoch = lab.value("SELECT epoch FROM etl.etl_state")
+    assert repo.bury(dead, "lost")
+    assert lab.status(pipeline) == TRANSITIONS["bury"][Status.FOLLOWING]
+    assert lab.value("SELECT epoch FROM etl.etl_state") == epoch + 1
+    assert (lab.last_run(pipeline)["status"], lab.last_run(pipeline)["error"]) == ("FAILED", "lost")
+
+
+LIVE = {"mode": "live", "target_table": "analytics.mart"}
+POSITION = "UPDATE etl.etl_state SET checkpoint = %s::jsonb"
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ('{"live": {"source": "warehouse", "id": 1}}', Status.FOLLOWING),
+        ('{"live": {"source": "warehouse", "id": 1, "comparing": "a view was replaced"}}', Status.IDLE),
+        ("{}", Status.IDLE),
+    ],
+)
+def test_a_live_run_that_succeeds_is_followed_if_there_is_something_to_follow_from(
+    lab: Lab, said: str, status: Status
+) -> None:
+    pipeline, repo = mart(lab, **LIVE), leases(lab)
+    lab.request(pipeline)
+    claim = repo.claim()
+    assert claim
+    lab.sql(POSITION, said)
+    repo.succeed(claim)
+    assert lab.status(pipeline) == status
+    assert (Status.RUNNING, status) in legal_moves()
+
+
+def test_one_that_became_scheduled_while_it_was_run_is_not_followed(lab: Lab) -> None:
+    pipeline, repo = mart(lab, **LIVE), leases(lab)
+    lab.request(pipeline)
+    claim = repo.claim()
+    assert claim
+    lab.sql(POSITION, '{"live": {"source": "warehouse", "id": 1}}')
+    lab.sql("UPDATE etl.etl_pipelines SET schedule_interval = '1h'")
+    repo.succeed(claim)
+    assert lab.status(pipeline) == Status.IDLE
+
+
+EDITS = {  # by SQL, as by any other way
+    "batch_size = 7": Status.FOLLOWING,
+    "description = 'other'": Status.FOLLOWING,
+    "freshness_limit = '5m'": Status.FOLLOWING,
+    "schedule_interval = '1h'": Status.IDLE,
+    "enabled = false": Status.IDLE,
+    "source_query = source_query || ' '": Status.RUN_REQUESTED,
+    "target_table = 'analytics.other'": Status.RUN_REQUESTED,
+    "key = '{title}'": Status.RUN_REQUESTED,
+    "mode = 'full'": Status.RUN_REQUESTED,
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_of_what_the_mart_is_ends_its_following_and_asks_for_a_run(lab: Lab, edit: str) -> None:
+    pipeline = mart(lab, **LIVE)
+    force(lab, pipeline, Status.FOLLOWING)
+    repo = FollowingRepo(lab.db, uuid4(), "somebody", 60)
+    assert repo.take(pipeline.id)
+    lab.sql(f"UPDATE etl.etl_pipelines SET {edit}")
+    assert lab.status(pipeline) == EDITS[edit]
+    assert (Status.FOLLOWING, EDITS[edit]) in legal_moves() | {(Status.FOLLOWING, Status.FOLLOWING)}
+    assert repo.mine([pipeline.id]) == ({pipeline.id} if EDITS[edit] == Status.FOLLOWING else set())
+
+
+def test_what_may_be_edited_under_a_run_is_what_a_follower_does_not_mind(lab: Lab) -> None:
+    source = lab.value("SELECT prosrc FROM pg_proc WHERE proname = 'pipeline_versions'")
+    editable = re.search(r"editable constant text\[\] := '\{(.*?)\}'", source)
+    assert editable
+    assert set(editable[1].split(",")) == EDITABLE_UNDER_WAY
 
 
 @pytest.mark.scenario(22)

@@ -17,6 +17,8 @@ from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import connect
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.runner import alerting
+from vitrina.runner.following import FollowingDesk
+from vitrina.runner.main import Runner
 
 RANK = """
     SELECT f.id AS film_id, f.title, rank() OVER (PARTITION BY f.type ORDER BY f.rating DESC NULLS LAST, f.id) AS place
@@ -28,7 +30,6 @@ RATE = """
 
 @pytest.fixture
 def live(lab: Lab) -> Iterator[Living]:
-    lab.configure(linger_seconds=0.2)
     with living(lab, "trigger") as live:
         yield live
 
@@ -64,7 +65,7 @@ def hold_up_a_comparison(live: Living, pipeline: Pipeline, seconds: float) -> No
         time.sleep(seconds)
         somebody.execute("ROLLBACK")
     wait_for(lambda: len(comparisons(live, pipeline)) > compared, 30)
-    wait_for(lambda: live.lab.status(pipeline) == "IDLE", 30)
+    wait_for(lambda: live.lab.status(pipeline) in ("IDLE", "FOLLOWING"), 30)
 
 
 def comparisons(live: Living, pipeline: Pipeline) -> list[object]:
@@ -126,7 +127,8 @@ def test_one_whose_log_was_trimmed_under_it_is_woken_though_nothing_of_its_own_h
     live.catch_up()
     live.lab.sql("UPDATE etl.etl_captures SET log_start = last_id + 1")
     assert live.position(pipeline)["id"] < live.tip.log_start - 1
-    assert PipelineRepo(live.lab.db).wake_live() == 1
+    Runner(live.lab.connections).run_once()
+    assert "no longer reaches back" in live.why(pipeline)
 
 
 # ── one that stands still ────────────────────────────────────────────────────────────────────────────────────
@@ -137,15 +139,15 @@ def test_one_that_is_behind_and_that_nobody_wakes_is_an_incident_until_it_moves(
 ) -> None:
     lab, pipeline = live.lab, live.add("SELECT id AS film_id, title FROM content.film_work")
     live.follow(pipeline)
-    monkeypatch.setattr(PipelineRepo, "wake_live", lambda _: 0)
+    monkeypatch.setattr(FollowingDesk, "look", lambda *_: None)
     monkeypatch.setattr(alerting, "STUCK_SECONDS", 1.0)
     lab.sql("UPDATE content.film_work SET title = title || '!'")
-    lab.sql("UPDATE etl.etl_runs SET started_at = started_at - interval '1 min'")
+    lab.sql("UPDATE etl.etl_runs SET tried_at = tried_at - interval '1 min'")
     lab.sql("UPDATE etl.etl_state SET checkpoint = jsonb_set(checkpoint, '{live,committed_at}', '\"2020-01-01\"')")
     kinds = "SELECT kind FROM etl.etl_incidents"
     with lab.runner():
         wait_for(lambda: lab.sql(kinds) == [("stuck",)], 30)
-        assert lab.status(pipeline) == "IDLE"
+        assert lab.status(pipeline) == "FOLLOWING"
         monkeypatch.undo()
         wait_for(lambda: is_equal(live, pipeline))
         wait_for(lambda: lab.sql(kinds) == [], 30)

@@ -1,4 +1,4 @@
-"""When live marts run: by themselves when something concerns them, in turn when slots are few, and in hourly rows."""
+"""When live marts run, and are followed: when something concerns them, on a schedule, and in hourly rows."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -10,10 +10,10 @@ from tests.integration.test_live import AGGREGATE, CARD
 from tests.living import Living, living
 from tests.support import Lab, differences, wait_for
 from vitrina.domain.pipeline import Pipeline
-from vitrina.engine.live import lingering, pacing
-from vitrina.meta.repos import pipelines as repo
+from vitrina.engine.live import pacing
 from vitrina.meta.repos.leases import LeaseRepo
 from vitrina.meta.repos.pipelines import PipelineRepo
+from vitrina.runner.main import Runner
 from vitrina.runner.manager import PipelineManager
 
 TITLES = "SELECT id AS film_id, title FROM content.film_work"
@@ -26,12 +26,6 @@ THRESHOLD = (
 def live(lab: Lab) -> Iterator[Living]:
     with living(lab, "trigger") as live:
         yield live
-
-
-@pytest.fixture(autouse=True)
-def _impatient(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab.configure(linger_seconds=0.2)
-    monkeypatch.setattr(lingering, "PATIENCE_SECONDS", 0.2)
 
 
 def is_equal(lab: Lab, pipeline: Pipeline) -> bool:
@@ -48,17 +42,6 @@ def add_title_marts(live: Living, count: int) -> list[Pipeline]:
     return [live.add(TITLES, name=f"m{n}", target_table=f"analytics.m{n}") for n in range(count)]
 
 
-def test_it_runs_when_changes_come_and_rests_when_none_do(live: Living) -> None:
-    lab, pipeline = live.lab, live.add(CARD)
-    with lab.runner():
-        wait_for(lambda: lab.status(pipeline) == "IDLE" and live.position(pipeline).get("compare_after"), 30)
-        for n in range(3):
-            lab.sql("UPDATE content.genre SET name = name || %s", str(n))
-            wait_for(lambda: is_equal(lab, pipeline))
-            wait_for(lambda: lab.status(pipeline) == "IDLE")
-    assert lab.value("SELECT sum(bursts) FROM etl.etl_runs") >= 3
-
-
 def test_bursts_of_an_hour_are_one_row_with_all_they_counted(live: Living) -> None:
     lab, pipeline = live.lab, live.add(CARD)
     live.follow(pipeline)
@@ -73,12 +56,10 @@ def test_bursts_of_an_hour_are_one_row_with_all_they_counted(live: Living) -> No
 
 
 def run_when_due(live: Living, pipeline: Pipeline) -> None:
-    """As a runner does that finds it due."""
+    """As a runner does that finds something to follow."""
     live.catch_up()
-    assert is_due(live.lab, pipeline)
-    with live.lab.runner():
-        wait_for(lambda: live.lab.status(pipeline) == "IDLE" and is_equal(live.lab, pipeline))
-        wait_for(lambda: live.lab.value("SELECT count(*) FROM etl.etl_runs WHERE status = 'RUNNING'") == 0)
+    Runner(live.lab.connections).run_once()
+    assert is_equal(live.lab, pipeline)
 
 
 def test_what_a_burst_found_worth_saying_is_kept_with_its_hour(live: Living) -> None:
@@ -92,23 +73,6 @@ def test_what_a_burst_found_worth_saying_is_kept_with_its_hour(live: Living) -> 
     assert lab.value(query) == 2
 
 
-def test_a_change_of_other_tables_does_not_wake_it_until_there_are_many(
-    live: Living, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab, pipeline = live.lab, live.add(TITLES)
-    live.follow(pipeline)
-    lab.sql("UPDATE ugc.ratings SET rating = 3")
-    live.catch_up()
-    assert not is_due(lab, pipeline)
-    before = live.position(pipeline)["id"]
-    monkeypatch.setattr(repo, "FAR_BEHIND", 100)
-    assert is_due(lab, pipeline)
-    with lab.runner():
-        wait_for(lambda: live.position(pipeline)["id"] > before + 100)
-        wait_for(lambda: lab.value("SELECT status = 'IDLE' FROM etl.etl_pipelines WHERE id = %s", pipeline.id))
-    assert not is_due(lab, pipeline)
-
-
 def test_more_marts_than_slots_all_keep_up(live: Living) -> None:
     lab = live.lab
     lab.configure(slots=2)
@@ -120,37 +84,6 @@ def test_more_marts_than_slots_all_keep_up(live: Living) -> None:
             wait_for(lambda: all(is_equal(lab, mart) for mart in marts), 30)
 
 
-def test_a_follower_stays_for_the_next_change_while_its_runner_has_a_slot_to_spare(
-    live: Living, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab, pipeline = live.lab, live.add(TITLES)
-    monkeypatch.setattr(lingering, "LAST_SLOT_SECONDS", 0.1)
-    lab.configure(slots=2, linger_seconds=600)
-    live.follow(pipeline)
-    long_after = """SELECT clock_timestamp() > (checkpoint #>> '{live,applied_at}')::timestamptz + interval '1 s'
-                    FROM etl.etl_state"""
-    runs = set()
-    with lab.runner():
-        for _ in range(2):
-            lab.sql("UPDATE content.film_work SET title = title || '.'")
-            wait_for(lambda: is_equal(lab, pipeline))
-            wait_for(lambda: lab.value(long_after))
-            assert lab.status(pipeline) == "RUNNING"
-            runs.add(lab.last_run(pipeline)["id"])
-    assert len(runs) == 1
-
-
-def test_a_follower_gives_the_last_slot_of_its_runner_back(live: Living, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab, pipeline = live.lab, live.add(TITLES)
-    monkeypatch.setattr(lingering, "LAST_SLOT_SECONDS", 0.1)
-    lab.configure(slots=1, linger_seconds=600)
-    live.follow(pipeline)
-    with lab.runner():
-        lab.sql("UPDATE content.film_work SET title = title || '.'")
-        wait_for(lambda: is_equal(lab, pipeline))
-        wait_for(lambda: lab.status(pipeline) == "IDLE")
-
-
 @pytest.mark.parametrize("lost", [False, True], ids=["asked for", "left by a lost runner"])
 def test_a_full_mart_that_is_due_gets_a_slot_though_followers_are_busy(live: Living, lost: bool) -> None:
     lab = live.lab
@@ -160,7 +93,7 @@ def test_a_full_mart_that_is_due_gets_a_slot_though_followers_are_busy(live: Liv
     full = lab.add(name="full", target_table="analytics.full", source_query=AGGREGATE, key=["film_id"])
     with lab.runner():
         lab.sql("UPDATE content.film_work SET title = title || '.'")
-        wait_for(lambda: lab.status(mart) == "RUNNING")
+        wait_for(lambda: lab.status(mart) == "FOLLOWING")
         with lab.db.transaction():
             lab.request(full)
             if lost:

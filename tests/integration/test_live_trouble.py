@@ -7,7 +7,7 @@ import pytest
 from tests.integration.test_live import CARD
 from tests.living import Living, living
 from tests.support import Lab
-from vitrina.engine.live import mode as live_mode
+from vitrina.engine.live import follower
 from vitrina.runner.main import Runner
 
 PLACES = """SELECT film_id, user_id, rating, rank() OVER (PARTITION BY film_id ORDER BY rating DESC) AS place
@@ -167,7 +167,7 @@ def test_too_many_deletes_are_not_written_until_somebody_allows_them(wal: Living
 
 def test_rows_that_come_make_up_for_rows_that_go(wal: Living, monkeypatch: pytest.MonkeyPatch) -> None:
     lab, pipeline = wal.lab, wal.add("SELECT id AS film_id, title FROM content.film_work")
-    monkeypatch.setattr(live_mode, "SLICE", 16)
+    monkeypatch.setattr(follower, "SLICE", 16)
     lab.configure(max_delete_rows=10, max_delete_share=0.3)
     wal.follow(pipeline)
     for _ in range(10):

@@ -10,9 +10,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.support import Lab
-from vitrina.checks import count_differences
 from vitrina.demo.data import mutate_cinema
 from vitrina.domain.pipeline import Pipeline, resolve
+from vitrina.equality import count_differences
 from vitrina.files import demo_pipelines
 from vitrina.transforms.chain import load_transforms
 

@@ -7,6 +7,7 @@ import pytest
 from tests.support import Lab
 from vitrina.domain.pipeline import Pipeline
 from vitrina.inquiries import reconcile
+from vitrina.runner.main import Runner
 
 FILMS = "SELECT f.id AS film_id, f.title, f.rating FROM content.film_work f"
 ITEMS = "SELECT i.id, i.title, i.changed_at FROM content.items i"
@@ -148,3 +149,20 @@ def test_repair_stages_what_it_cannot_read_by_key_though_the_mart_lacks_the_curs
     assert lab.run(pipeline, repair=True)["rows_written"] == 1500
     assert "staged" in [e["event"] for e in lab.events(pipeline)]
     lab.assert_equal(pipeline)
+
+
+def test_after_a_repair_it_is_compared_again_without_being_asked(lab: Lab, items: Pipeline) -> None:
+    lab.sql("DELETE FROM analytics.mart WHERE id = 3")
+    lab.run(items)
+    assert asked(lab) == []
+    lab.run(items, repair=True)
+    assert asked(lab) == [("reconcile", "repair", "REQUESTED", None)]
+    Runner(lab.connections).answer()
+    assert asked(lab) == [("reconcile", "repair", "DONE", True)]
+
+
+def asked(lab: Lab) -> list[tuple[Any, ...]]:
+    """The requests that there are, whose, and whether mart and query were equal."""
+    return lab.sql(
+        "SELECT kind, asked_by, status, (result->>'equal')::boolean FROM etl.etl_requests ORDER BY created_at"
+    )

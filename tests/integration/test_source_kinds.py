@@ -59,7 +59,7 @@ class Shelf(Source):
     def rows(self, select: str, size: int) -> Iterator[Batch]:
         rows = [(id_, *film) for id_, film in FILMS.items()]
         for start in range(0, len(rows), size):
-            yield Batch([c.name for c in COLUMNS], rows[start : start + size], OIDS)
+            yield Batch.of([c.name for c in COLUMNS], OIDS, rows[start : start + size])
 
 
 def open_shelf(address: Address) -> Shelf:

@@ -1,9 +1,11 @@
 """Python transforms: rows in, rows out, keys kept; what breaks the contract is named and nothing is written."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support import Lab
 from vitrina import Row, transform
@@ -210,6 +212,16 @@ def test_a_value_that_no_column_can_hold_is_explained(lab: Lab) -> None:
     register("mistype", on(8, lambda row: row | {"name": object()}))
     error = lab.run(things(lab, "mistype"))["said"]
     assert "cannot adapt type 'object'" in error
+
+
+def test_the_line_that_went_wrong_is_named_and_how_it_came_to_it_is_in_the_log(lab: Lab) -> None:
+    register("boom", boom)
+    with capture_logs() as logged:
+        said = lab.run(things(lab, "boom"))["said"]
+    line = boom.__code__.co_firstlineno + 1
+    assert re.search(rf"ValueError: no good, at the row with id = \d+, at \S*test_transforms.py:{line}\b", said)
+    (told,) = [entry["exception"] for entry in logged if entry["event"] == "a transform went wrong"]
+    assert f"line {line}, in boom" in told
 
 
 def test_an_unknown_transform_is_explained(lab: Lab) -> None:

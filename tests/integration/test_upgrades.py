@@ -9,12 +9,13 @@ import pytest
 
 from tests.contract.server import serve
 from tests.living import Living, living
-from tests.support import Lab
+from tests.support import Lab, wait_for
 from vitrina import __version__
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta import compatibility, migrate
 from vitrina.meta.compatibility import Schema, known, misfit, newest
+from vitrina.meta.repos.sessions import SessionRepo
 from vitrina.meta.repos.tokens import TokenRepo
 from vitrina.meta.roles import ensure_roles
 from vitrina.runner.main import Runner
@@ -23,6 +24,10 @@ EARLIER = [migration.version for migration in known()][:-1]
 FILMS = "SELECT id AS film_id, title, rating, modified FROM content.film_work"
 CARDS = "SELECT film_id, count(*) AS votes, avg(rating) AS average FROM ugc.ratings GROUP BY film_id"
 HELD = {"etl_pipelines", "etl_state", "etl_runs", "etl_run_events", "etl_requests", "etl_tokens", "etl_audit"}
+WITHOUT_ATTEMPT = """
+    SELECT r.id FROM etl.etl_runs r LEFT JOIN etl.etl_run_attempts a ON a.run_id = r.id AND a.attempt = r.attempt
+    WHERE a.status IS DISTINCT FROM r.status OR a.error IS DISTINCT FROM r.error
+"""
 COLUMNS = """
     SELECT table_name, array_agg(column_name::text)
     FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
@@ -47,7 +52,18 @@ def test_a_meta_store_of_an_earlier_version_is_brought_here_with_all_that_is_in_
     assert held.keys() >= HELD
     after = rows_of(lab, {table: list(found[0]) for table, found in held.items()})
     assert {table: in_order(found) for table, found in after.items()} == {t: in_order(f) for t, f in held.items()}
+    assert lab.sql(WITHOUT_ATTEMPT) == []
     assert_works(lab, made)
+
+
+def test_a_session_of_a_token_outlives_that_there_are_others(lab: Lab) -> None:
+    token = TokenRepo(lab.db).create("ann", "operator")
+    session, link = SessionRepo(lab.db).open(token), SessionRepo(lab.db).link(token)
+    assert session
+    take_back(lab, "0028")
+    migrate.upgrade(lab.conninfo)
+    assert SessionRepo(lab.db).find(session[0]) == {"name": "ann", "role": "operator"}
+    assert SessionRepo(lab.db).exchange(link)
 
 
 @pytest.mark.parametrize("version", [version for version in EARLIER if version >= "0003"])
@@ -55,6 +71,8 @@ def test_a_live_mart_goes_on_where_it_was(lab: Lab, version: str) -> None:
     with living(lab, "trigger") as live:
         mart = live.add(CARDS, name="cards", target_table="analytics.cards")
         live.follow(mart)
+    if version < "0022":
+        lab.sql("UPDATE etl.etl_pipelines SET status = 'IDLE'")  # older programs know no other
     take_back(lab, version)
     migrate.upgrade(lab.conninfo)
     ensure_roles(lab.db, ["content", "ugc"], ["analytics"])
@@ -64,6 +82,41 @@ def test_a_live_mart_goes_on_where_it_was(lab: Lab, version: str) -> None:
         assert_follows(live, mart)
     finally:
         live.captured.stop()
+
+
+BECOMES = {
+    "IDLE": "FOLLOWING",
+    "RUN_REQUESTED": "FOLLOWING",
+    "RUNNING": "FOLLOWING",
+    "PAUSE_REQUESTED": "PAUSED",
+    "PAUSED": "PAUSED",
+    "FAILED": "FAILED",
+}
+
+
+def test_marts_of_before_go_on_and_live_ones_are_followed_from_where_they_were_whatever_their_status(lab: Lab) -> None:
+    with living(lab, "trigger") as live:
+        marts = {name: live.add(CARDS, name=name, target_table=f"analytics.{name.lower()}") for name in BECOMES}
+        live.follow(*marts.values())
+        whole = {name: lab.add(name=f"whole {name}", source_query=CARDS, key=["film_id"],
+                               target_table=f"analytics.whole_{name.lower()}") for name in BECOMES}  # fmt: skip
+        lab.sql("UPDATE etl.etl_pipelines SET status = 'IDLE'")
+        take_back(lab, "0019")
+        lab.sql("SET session_replication_role = replica")
+        for status, mart in (*marts.items(), *whole.items()):
+            lab.sql("UPDATE etl.etl_pipelines SET status = %s WHERE id = %s", status, mart.id)
+        lab.sql("UPDATE etl.etl_pipelines SET due_at = now() WHERE status = 'RUN_REQUESTED'")
+        lab.sql("""
+            UPDATE etl.etl_leases l SET owner = gen_random_uuid(), runner = 'lost', expires_at = now()
+            FROM etl.etl_pipelines p WHERE p.id = l.pipeline_id AND p.status IN ('RUNNING', 'PAUSE_REQUESTED')""")
+        lab.sql("RESET session_replication_role")
+        migrate.upgrade(lab.conninfo)
+        ensure_roles(lab.db, ["content", "ugc"], ["analytics"])
+        with lab.runner():
+            wait_for(lambda: {status: lab.status(mart) for status, mart in marts.items()} == BECOMES, 30)
+            rests = {status: became.replace("FOLLOWING", "IDLE") for status, became in BECOMES.items()}
+            wait_for(lambda: {status: lab.status(mart) for status, mart in whole.items()} == rests, 30)
+        assert_follows(live, marts["IDLE"])
 
 
 def assert_follows(live: Living, mart: Pipeline) -> None:

@@ -17,7 +17,8 @@ from vitrina.meta.repos.pipelines import PipelineRepo
 RATE = """INSERT INTO ugc.ratings (id, user_id, film_id, rating)
     SELECT gen_random_uuid(), gen_random_uuid(), id, 9 FROM content.film_work LIMIT {}"""
 FILMS = "SELECT id AS film_id, title FROM content.film_work"
-RUNS = "SELECT status, attempt FROM etl.etl_runs WHERE pipeline_id = %s ORDER BY id"
+ATTEMPTS = """SELECT a.status, a.attempt FROM etl.etl_run_attempts a JOIN etl.etl_runs r ON r.id = a.run_id
+    WHERE r.pipeline_id = %s ORDER BY a.run_id, a.attempt"""
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def waits(lab: Lab, pipeline: Pipeline) -> bool:
 
 
 def is_live(lab: Lab, pipeline: Pipeline) -> bool:
-    return "live" in [event["event"] for event in lab.events(pipeline)] and lab.status(pipeline) == "IDLE"
+    return "live" in [event["event"] for event in lab.events(pipeline)] and lab.status(pipeline) == "FOLLOWING"
 
 
 def barrier(lab: Lab) -> Any:
@@ -50,7 +51,7 @@ def barrier(lab: Lab) -> Any:
 
 def test_it_waits_without_a_slot_and_nothing_has_failed(live: Living) -> None:
     lab = live.lab
-    lab.configure(slots=1, poll_seconds=0.2, linger_seconds=0)
+    lab.configure(slots=1, poll_seconds=0.2)
     pipeline = live.add(AGGREGATE)
     other = lab.add(name="other", source_query=FILMS, target_table="analytics.other", key=["film_id"])
     with writing(lab) as writer, lab.runner():
@@ -64,7 +65,8 @@ def test_it_waits_without_a_slot_and_nothing_has_failed(live: Living) -> None:
         assert said.startswith(f"waits for a transaction that was open: session {writer.info.backend_pid} of")
         writer.commit()
         wait_for(lambda: is_live(lab, pipeline))
-    assert lab.sql(RUNS, pipeline.id) == [("PAUSED", 1), ("SUCCESS", 1)]
+    assert lab.sql(ATTEMPTS, pipeline.id) == [("PAUSED", 1), ("SUCCESS", 2)]
+    assert lab.value("SELECT count(*) FROM etl.etl_runs WHERE pipeline_id = %s", pipeline.id) == 1
     assert lab.value("SELECT count(*) FROM etl.etl_waits") == 0
     live.follow(pipeline)
     live.assert_equal(pipeline)
@@ -72,7 +74,7 @@ def test_it_waits_without_a_slot_and_nothing_has_failed(live: Living) -> None:
 
 def test_whoever_came_later_is_not_waited_for(live: Living) -> None:
     lab = live.lab
-    lab.configure(poll_seconds=0.2, linger_seconds=0)
+    lab.configure(poll_seconds=0.2)
     pipeline = live.add(AGGREGATE)
     with writing(lab, 3) as writer, lab.runner():
         lab.request(pipeline)
@@ -158,4 +160,4 @@ def test_the_holder_is_looked_at_again_while_it_waits(live: Living) -> None:
         assert lab.value(holder) == "the first"
         first.commit()
         wait_for(lambda: lab.value(holder) == "the second")
-        assert lab.sql(RUNS, pipeline.id) == [("PAUSED", 1)]
+        assert lab.sql(ATTEMPTS, pipeline.id) == [("PAUSED", 1)]

@@ -1,5 +1,7 @@
 """The claim protocol, searched exhaustively: every order of every step of three runners over two pipelines.
 
+A pipeline is run; one that is live is followed then, until somebody asks for a run or its follower steps down for one.
+
 A runner may stall for ever before any step (it is just not chosen), and crash at any (`crash`: its process starts
 anew, knows nothing, and the server rolls its transaction back). The clock may end any lease at any moment. Each step
 stands for one named block of `meta/queries`, which `SQL` tells. Runners are interchangeable, and so are pipelines:
@@ -20,7 +22,11 @@ SQL = {
     "try again": "runs.begin_attempt",  # the session was ended, the lease is perhaps still ours
     "renew": "leases.renew",
     "complete": "state.leave",
-    "look": "leases.expired",
+    "take": "following.take",
+    "let go": "following.let_go",
+    "step down": "following.step_down",
+    "asks for a run": "pipelines.request_run",
+    "look": "leases.expired",  # of a follower: following.free
     "expel": "leases.expel",
     "reclaim": "leases.reclaim",  # locks pipeline and lease until COMMIT
     "take over": "leases.take_over",
@@ -32,6 +38,7 @@ BUGS = {
     "late renewal": "the heartbeat renews a lease that has expired",
     "blind completion": "whoever thinks that it holds a pipeline may complete it",
     "no time-out": "the server lets a session stand still before its COMMIT",
+    "assignment without end": "a follower that is asked for something else keeps its epoch",
 }
 BATCHES, MAX_CRASHES = 1, 2
 IN_TRANSACTION = ("writing", "recovered", "fenced")
@@ -48,6 +55,8 @@ class Pipeline(NamedTuple):
     alive: bool = False
     crashes: int = 0
     expelled: bool = False  # for the invariants: a successor ended this run's session
+    lives: int = 0  # how often it is yet followed after a run
+    lets: int = 1  # how often its follower may yet let it go
 
 
 class Runner(NamedTuple):
@@ -58,6 +67,7 @@ class Runner(NamedTuple):
     run: int = 0
     epoch: int = 0
     seq: int = 0
+    follows: bool = False
 
 
 State: TypeAlias = tuple[tuple[Pipeline, ...], tuple[Runner, ...]]
@@ -69,9 +79,9 @@ class Broken(Exception):
     """A step from this state leads where an invariant does not hold."""
 
 
-def start(runners: int, pipelines: int) -> State:
-    """Every pipeline is asked for, every runner is free."""
-    return (Pipeline(),) * pipelines, (FREE,) * runners
+def start(runners: int, pipelines: int, *, live: bool = False) -> State:
+    """Every pipeline is asked for, every runner is free; `live`: the first pipeline is followed once it was run."""
+    return (Pipeline(lives=int(live)), *(Pipeline() for _ in range(pipelines - 1))), (FREE,) * runners
 
 
 def canonical(state: State) -> State:
@@ -97,6 +107,9 @@ class Protocol:
         for n, pipeline in enumerate(pipelines):
             if pipeline.run and pipeline.alive:
                 yield f"the lease of run {pipeline.run} of pipeline {n} expires", self._set(state, n, alive=False)
+            is_fenced = any(runner.step == "fenced" and runner.pipeline == n for runner in runners)
+            if pipeline.status in ("followed", "following") and not is_fenced and not self._locked(state, n):
+                yield f"somebody asks for a run of pipeline {n}", self._end_following(state, n)
         for who, runner in enumerate(runners):
             if runner.step in (*IN_TRANSACTION, "taking") and self.bug != "no time-out":
                 rolled_back = self._free(state, who) if runner.step == "taking" else self._be(state, who, step="ended")
@@ -112,6 +125,9 @@ class Protocol:
                 if pipeline.status == "asked" and not self._locked(state, n):
                     said = f"runner {who}: claim, run {pipeline.runs + 1} of pipeline {n}"
                     yield said, self._hand_over(state, who, n, 0)
+                if pipeline.status == "followed" and not self._locked(state, n):
+                    said = f"runner {who}: take, run {pipeline.runs + 1} of pipeline {n}"
+                    yield said, self._hand_over(state, who, n, 0)
                 if pipeline.run and not pipeline.alive:
                     said = f"runner {who}: look, run {pipeline.run} of pipeline {n} is lost"
                     yield said, self._be(state, who, step="looking", pipeline=n, run=pipeline.run)
@@ -124,9 +140,11 @@ class Protocol:
     # ── a run ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _holding(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
-        if runner.seq < BATCHES:
+        if runner.seq < BATCHES * (1 + runner.follows):
             if not self._written_by(state, runner.pipeline):  # else it waits for what a predecessor has open
                 yield "begin", self._be(state, who, step="writing")
+        elif runner.follows:
+            yield from self._stay(state, who, runner, pipeline)
         elif not self._locked(state, runner.pipeline):
             yield "complete", self._complete(state, who, runner, pipeline)
 
@@ -169,8 +187,30 @@ class Protocol:
             return self._free(state, who)
         if pipeline.run != runner.run:
             raise Broken(f"run {runner.run} is completed, and it was closed before", state)
-        done = Pipeline("done", pipeline.epoch, pipeline.seq, pipeline.runs)
+        status, lives = ("followed", pipeline.lives - 1) if pipeline.lives else ("done", 0)
+        done = Pipeline(status, pipeline.epoch, pipeline.seq, pipeline.runs, lives=lives)
         return self._free(self._set(state, runner.pipeline, **done._asdict()), who)
+
+    # ── a follower ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _stay(self, state: State, who: int, runner: Runner, pipeline: Pipeline) -> Iterator[Move]:
+        """It rests; it may let go, for others to go on, or step down for a run."""
+        if self._locked(state, runner.pipeline):
+            return
+        if pipeline.run != runner.run:
+            yield "let go", self._free(state, who)
+            return
+        if not any(other.step == "fenced" and other.pipeline == runner.pipeline for other in state[1]):
+            yield "step down", self._free(self._end_following(state, runner.pipeline), who)
+        if pipeline.lets:
+            kept = Pipeline("followed", pipeline.epoch, pipeline.seq, pipeline.runs, crashes=pipeline.crashes, lets=0)
+            yield "let go", self._free(self._set(state, runner.pipeline, **kept._asdict()), who)
+
+    def _end_following(self, state: State, n: int) -> State:
+        """The lease is free and the next epoch begins, whoever has it."""
+        before = state[0][n]
+        epoch = before.epoch + (self.bug != "assignment without end")
+        return self._set(state, n, **Pipeline("asked", epoch, before.seq, before.runs)._asdict())
 
     # ── a takeover ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -201,12 +241,16 @@ class Protocol:
         """The lease, a run and the next epoch, in one transaction."""
         before = state[0][n]
         epoch = before.epoch + (0 if self.bug == "same epoch" and crashes else 1)
-        held = Pipeline("running", epoch, before.seq, before.runs + 1, before.runs + 1, True, crashes)
+        follows = before.status in ("followed", "following")
+        status = "following" if follows else "running"
+        held = Pipeline(status, epoch, before.seq, before.runs + 1, before.runs + 1, True, crashes)
+        held = held._replace(lives=before.lives, lets=before.lets)
         for other in state[1]:
             if other.step in ("holding", *IN_TRANSACTION) and (other.pipeline, other.epoch) == (n, epoch):
                 raise Broken(f"runs {other.run} and {held.run} of pipeline {n} both hold epoch {epoch}", state)
         new = self._set(state, n, **held._asdict())
-        return self._be(new, who, step="holding", pipeline=n, run=held.run, epoch=epoch, seq=held.seq)
+        run = {"run": held.run, "epoch": epoch, "seq": held.seq, "follows": follows}
+        return self._be(new, who, step="holding", pipeline=n, **run)
 
     # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────
 

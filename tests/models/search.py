@@ -28,15 +28,15 @@ class Found:
     trace: list[str] = field(default_factory=list)
 
 
-def search(protocol: Protocol, runners: int, pipelines: int) -> Found:
+def search(protocol: Protocol, runners: int, pipelines: int, *, live: bool = False) -> Found:
     """Every state and a way on from each, breadth first, so that the trace of what breaks is a shortest one."""
     began, found = time.monotonic(), Found()
-    first = canonical(start(runners, pipelines))
+    first = canonical(start(runners, pipelines, live=live))
     before: dict[State, State | None] = {first: None}
     try:
         explore(protocol, first, before, found)
     except Broken as error:
-        found.broken, found.trace = error.args[0], tell(protocol, error.args[1], before)
+        found.broken, found.trace = error.args[0], tell(protocol, error.args[1], before, live=live)
     found.states, found.seconds = len(before), time.monotonic() - began
     return found
 
@@ -83,13 +83,13 @@ def is_stuck(protocol: Protocol, state: State, good: set[State]) -> bool:
     return False
 
 
-def tell(protocol: Protocol, state: State | None, before: dict[State, State | None]) -> list[str]:
+def tell(protocol: Protocol, state: State | None, before: dict[State, State | None], *, live: bool) -> list[str]:
     """The steps to a state, told of runners and pipelines that keep their names all the way."""
     path: list[State] = []
     while state is not None:
         path.append(state)
         state = before[state]
-    here = start(len(path[0][1]), len(path[0][0]))
+    here = start(len(path[0][1]), len(path[0][0]), live=live)
     told = []
     for goal in path[-2::-1]:
         name, here = next((name, new) for name, new in protocol.moves(here) if canonical(new) == goal)
@@ -103,14 +103,18 @@ def main(runners: int = 3, pipelines: int = 2) -> int:
     print(f"{runners} runners, {pipelines} pipelines: {found.states:,} states, {found.steps:,} steps", end=" ")
     print(f"in {found.seconds:.0f} s: {found.broken or 'every invariant holds'}")
     print("\n".join(f"    {line}" for line in found.trace), end="")
-    seeded = {bug: search(Protocol(bug), runners, pipelines) for bug in BUGS}
+    followed = search(Protocol(), runners, 1, live=True)
+    print(f"\none pipeline that is followed: {followed.states:,} states: {followed.broken or 'every invariant holds'}")
+    seeded = {bug: search(Protocol(bug), runners, 1, live=True) for bug in BUGS}
     for bug, result in seeded.items():
         print(f"\n{bug} ({BUGS[bug]}): {result.broken or 'NOT FOUND'}, after {result.states:,} states")
         print("\n".join(f"    {line}" for line in result.trace))
     known = {"runners": runners, "pipelines": pipelines, "states": found.states, "steps": found.steps}
     bugs = {bug: {"broken": result.broken, "steps": len(result.trace)} for bug, result in seeded.items()}
-    RESULTS.write_text(json.dumps(known | {"broken": found.broken, "bugs": bugs}, indent=2) + "\n")
-    return int(bool(found.broken) or not all(result.broken for result in seeded.values()))
+    known |= {"followed_states": followed.states, "followed_steps": followed.steps}
+    broken = found.broken or followed.broken
+    RESULTS.write_text(json.dumps(known | {"broken": broken, "bugs": bugs}, indent=2) + "\n")
+    return int(bool(broken) or not all(result.broken for result in seeded.values()))
 
 
 if __name__ == "__main__":

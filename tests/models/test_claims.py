@@ -11,6 +11,7 @@ TRACES = {  # what breaks, and the step after which it does
     "same epoch": ("both hold epoch 1", "reclaim"),
     "late renewal": ("lives again, and a successor has ended its session", "expel"),
     "blind completion": ("is completed, and it was closed before", "take over"),
+    "assignment without end": ("commits a batch, and run 0 holds the pipeline", "fence"),
     "no time-out": ("it can never finish the work", "reclaim"),
 }
 
@@ -28,9 +29,22 @@ def test_every_invariant_holds_in_every_state_of_three_runners_and_two_pipelines
     assert found.states > 100_000
 
 
+def test_every_invariant_holds_in_every_state_of_two_runners_and_a_pipeline_that_is_followed() -> None:
+    found = search(Protocol(), runners=2, pipelines=1, live=True)
+    assert (found.broken, found.trace) == ("", [])
+    assert found.states > 10_000
+
+
+@pytest.mark.long
+def test_every_invariant_holds_in_every_state_of_three_runners_and_a_pipeline_that_is_followed() -> None:
+    found = search(Protocol(), runners=3, pipelines=1, live=True)
+    assert (found.broken, found.trace) == ("", [])
+    assert found.states > 100_000
+
+
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_seeded_bug_is_found_with_the_way_there(bug: str) -> None:
-    found = search(Protocol(bug), runners=3, pipelines=1)
+    found = search(Protocol(bug), runners=3, pipelines=1, live=True)
     broken, last = TRACES[bug]
     assert broken in found.broken
     assert "claim" in found.trace[0]

@@ -1,5 +1,6 @@
 """Who sees data of which source: the matrix of roles, by what an answer holds rather than by its status."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -88,3 +89,25 @@ def test_the_console_lets_nobody_but_an_admin_look_at_what_is_not_stored(planted
             }
             answer = browser.post("/editor/preview", data=form, headers={"Origin": planted.url})
             assert (SECRET in answer.text) is (role == "admin"), (role, answer.status_code)
+
+
+COMMENT = "planted-in-a-comment"
+
+
+def test_what_tables_a_source_has_is_for_operators(planted: Api) -> None:
+    planted.lab.sql(f"COMMENT ON COLUMN content.film_work.title IS '{COMMENT}'")
+    for role in planted.tokens:
+        api = planted.ask("GET", "/sources/warehouse", role).text + planted.ask("GET", "/sources", role).text
+        with sign_in(planted, role) as browser:
+            page = "".join(browser.get(f"/sources{page}").text for page in ("", "/warehouse", "/warehouse/look"))
+        assert (COMMENT in api, COMMENT in page) == (role != "viewer", role != "viewer"), role
+
+
+def test_what_a_capture_would_run_is_for_admins(planted: Api) -> None:
+    answer = {"statements": [SECRET], "role": "owner", "digest": "x", "done": False}
+    request = planted.lab.value(
+        "INSERT INTO etl.etl_requests (kind, status, result, finished_at)"
+        f" VALUES ('capture', 'DONE', '{json.dumps(answer)}', now()) RETURNING id"
+    )
+    sees = {role: SECRET in planted.ask("GET", f"/requests/{request}", role).text for role in planted.tokens}
+    assert sees == {"viewer": False, "operator": False, "admin": True}

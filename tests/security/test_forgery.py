@@ -17,11 +17,15 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 @pytest.fixture
 def settled(api: Api) -> Api:
-    """A pipeline with a run that says something, a request, a session."""
+    """A pipeline with a run that says something, a request, a session, and somewhere that alerts go to."""
     api.create()
     api.lab.sql(test_console.RUN)
     api.lab.sql("INSERT INTO etl.etl_run_events (run_id, level, event) SELECT id, 'info', 'batch' FROM etl.etl_runs")
     api.lab.sql("INSERT INTO etl.etl_requests (kind, pipeline_id) SELECT 'reconcile', id FROM etl.etl_pipelines")
+    api.lab.sql(
+        "INSERT INTO etl.etl_destinations VALUES ('warehouse', 'signed', 'https://example.org', '{}', '{}')"
+        " ON CONFLICT DO NOTHING"
+    )
     return api
 
 
@@ -41,7 +45,8 @@ def ids(api: Api) -> dict[str, str]:
     """What stands for the parameters of a path."""
     run = api.lab.value("SELECT max(id) FROM etl.etl_runs")
     request = api.lab.value("SELECT max(id::text) FROM etl.etl_requests")
-    return {"{id}": "films", "{which}": "films", "{run_id}": str(run), "{request_id}": request, "{tab}": "overview"}
+    numbers = {"{run_id}": str(run), "{request_id}": request}
+    return numbers | {"{id}": "films", "{which}": "films", "{name}": "warehouse", "{tab}": "overview"}
 
 
 @pytest.mark.scenario(53)
@@ -52,7 +57,7 @@ def test_no_get_changes_anything(settled: Api, browser: httpx.Client) -> None:
     for client, path in api + console:
         url = fill(path, known)
         for method in ("GET", "HEAD"):
-            response = client.request(method, url, params={"once": "true", "follow": "false"})
+            response = client.request(method, url, params={"once": "true", "follow": "false", "of": "pipeline:films"})
             assert response.status_code in ((200,) if method == "GET" else (200, 405)), (method, url)
         assert state(settled) == before, url
     assert len(api + console) > 35

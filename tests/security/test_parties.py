@@ -126,8 +126,8 @@ def test_who_shares_the_machine_sees_no_password_in_a_command_line(tmp_path: Pat
 def test_files_of_the_home_are_for_their_owner(tmp_path: Path) -> None:
     environment = os.environ | {"VITRINA_HOME": str(tmp_path / "home"), "VITRINA_LOG_FORMAT": "json"}
     code = (
-        "from pathlib import Path; from vitrina.cli.processes import Background;"
-        "Background(Path('home'), 'x').start('--version')"
+        "from pathlib import Path; from vitrina.cli.processes import Background; from vitrina.settings import Settings;"
+        "Background(Path('home'), 'x').start('--version', settings=Settings())"
     )
     subprocess.run([sys.executable, "-c", code], env=environment, cwd=tmp_path, check=True, umask=0o022)
     logs = list((tmp_path / "home" / "logs").iterdir())
@@ -140,7 +140,7 @@ def test_files_of_the_home_are_for_their_owner(tmp_path: Path) -> None:
 def test_every_party_of_the_threat_model_names_tests_that_there_are() -> None:
     table = PAGE.partition("## Threat model")[2].partition("\nTrusted:")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| who")]
-    assert len(rows) == 11
+    assert len(rows) == 12
     for row in rows:
         named = re.findall(r"`(test_\w+\.py)`", row)
         assert named, row

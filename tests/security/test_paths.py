@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.contract import test_access
-from tests.contract.server import Api
+from tests.contract.server import Api, running
+from tests.contract.test_console import sign_in
+from tests.living import living
 from tests.pooling import pooled, pooling
 from tests.security.decoys import SOURCES, plant
 from tests.security.test_forgery import fill, ids, settled
-from tests.support import SERVER, Lab
+from tests.support import SERVER, Lab, differences, wait_for
 from vitrina.bootstrap import Warehouse, set_up
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import connect
@@ -135,6 +138,30 @@ def work(api: Api) -> None:
     for method, path in test_access.ROUTES:
         if method == "GET" and path not in test_access.FILES:
             api.clients["admin"].get(fill(path, ids(api)), params={"once": "true", "follow": "false"})
+    follow(api)
+
+
+def follow(api: Api) -> None:
+    """A live mart in a crew, one made of it, sources and captures that are asked about."""
+    lab = api.lab
+    lab.configure(allowed_source_schemas=["content", "ugc", "analytics"])
+    lab.connections = replace(lab.connections, capture_owners={"warehouse": lab.conninfo})
+    with living(lab, "wal") as live, running(lab):
+        pipeline = live.add("SELECT id, title FROM content.film_work", ["id"], name="followed")
+        over = "SELECT id, title FROM analytics.mart"
+        lab.add(name="above", target_table="analytics.above", source_query=over, key=["id"], after="upstream")
+        lab.request(pipeline)
+        wait_for(lambda: lab.status(pipeline) == "FOLLOWING", 20)
+        lab.sql("UPDATE content.film_work SET title = title OPERATOR(pg_catalog.||) '?'::text")
+        wait_for(lambda: not differences(lab.db, str(pipeline.source_query), "analytics.mart"), 20)
+        wait_for(lambda: lab.value("SELECT to_regclass('analytics.above') IS NOT NULL"), 20)
+        assert api.post("/sources/warehouse/test").json()["answers"]
+        with sign_in(api, "admin") as browser:
+            for path in ("/sources/warehouse/look", "/sources", "/system", "/pipelines/followed"):
+                assert browser.get(path).status_code == 200
+            for action in ("install", "remove"):
+                form = {"action": action, "kind": "wal", "tables": "content.genre"}
+                assert browser.post("/sources/warehouse/capture", data=form).status_code == 200
 
 
 def told(log: Path, start: int, database: str) -> list[str]:

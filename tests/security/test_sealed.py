@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from tests.living import living
 from tests.security.state import hashes
 from tests.security.test_owners import QUERY, findings, mallory
-from tests.support import Lab
+from tests.support import Lab, differences, wait_for
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Invalid
 from vitrina.control.services.details import Details
@@ -392,3 +392,34 @@ def test_triggers_keep_nobody_from_looking(lab: Lab, kit: str) -> None:
     with plane.pool:
         stored = PipelineService(plane, "viewer").get(pipeline.name)
         assert len(Details(plane).sample(stored, 3)["rows"]) == 3
+
+
+def test_code_of_one_mart_reaches_no_other_that_is_followed_by_the_same_session(lab: Lab, kit: str) -> None:
+    """The session that writes a mart with such triggers writes the others of its crew too, step by step."""
+    lab.sql(f"""
+        DROP TABLE analytics.mart;
+        SET ROLE {kit};
+        CREATE TABLE analytics.mart (id uuid PRIMARY KEY, name text);
+        GRANT SELECT, INSERT, UPDATE, DELETE ON analytics.mart TO vitrina_runner, vitrina_writer;
+        RESET ROLE
+    """)
+    with living(lab, "trigger") as live:
+        query = "SELECT id, title AS name FROM content.film_work"
+        sealed = live.add(query, ["id"])
+        other = live.add(query, ["id"], name="other", target_table="analytics.other")
+        live.follow(sealed, other)
+        for number, attempt in enumerate([*REFUSED.values(), *UNDONE.values()]):
+            lab.sql(
+                f"SET ROLE {kit}; CREATE TRIGGER t{number} AFTER UPDATE ON analytics.mart"
+                f" EXECUTE FUNCTION content.attempt($try${attempt}$try$); RESET ROLE"
+            )
+        with lab.runner():
+            for _ in range(2):
+                lab.sql("UPDATE content.film_work SET title = title || '?'")
+                wait_for(lambda: not differences(lab.db, query, "analytics.mart"), 20)
+                wait_for(lambda: not differences(lab.db, query, "analytics.other"), 20)
+            assert {lab.status(sealed), lab.status(other)} == {"FOLLOWING"}
+        assert lab.value("SELECT max(epoch) FROM etl.etl_state") < 1000
+    heard = lab.sql("SELECT who, count(*), count(*) FILTER (WHERE said = 'done') FROM content.heard GROUP BY 1")
+    assert [(who, count >= 2 * len(REFUSED)) for who, count, _ in heard] == [("vitrina_writer", True)]
+    assert heard[0][2] <= heard[0][1] / (len(REFUSED) + len(UNDONE)) * len(UNDONE)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from tests.acceptance.client import vitrina
 from tests.acceptance.processes import CLEAN, free_port
 from tests.contract import test_access, test_console
-from tests.contract.server import CHANGED_FILMS, FILMS
+from tests.contract.server import CHANGED_FILMS, FILMS, serve
 from tests.patience import patient
 from tests.support import Lab, wait_for
 from vitrina.capture.stream import Stream
@@ -77,7 +77,8 @@ class Planted:
             prefix = "" if name == "elasticsearch_url" else "VITRINA_"
             for key, value in self._values(name, is_several).items():
                 planted[prefix + name.upper() + key] = value
-        return planted | {"VITRINA_ALLOWED_ES_INDEXES": "far", "VITRINA_LOG_FORMAT": "json"}
+        allowed = {"VITRINA_ALLOWED_ES_INDEXES": "far", "VITRINA_ALLOWED_SOURCE_SCHEMAS": "content,ugc"}
+        return planted | allowed | {"VITRINA_LOG_FORMAT": "json"}
 
     def _values(self, name: str, is_several: bool) -> dict[str, str]:
         if is_several:
@@ -224,7 +225,7 @@ def test_a_planted_secret_is_in_no_response_log_error_event_or_row(planted: Plan
             wait_for(lambda: is_ready(client, planted.url), 60)
         wait_for(lambda: lab.value(AT_WORK) == 0, 60)
         for (name,) in lab.sql("SELECT name FROM etl.etl_pipelines WHERE status = 'RUN_REQUESTED'"):
-            planted.command(f"runner --once --pipeline {name}")
+            planted.command(f"runner --once --pipeline {name} --patience 0")
         planted.ask()
         for line in COMMANDS:
             planted.command(line)
@@ -275,3 +276,19 @@ def ask_pool(lab: Lab, url: str) -> None:
             pass
     finally:
         plane.pool.close()
+
+
+@pytest.mark.scenario(52)
+def test_a_source_is_shown_without_its_secret_whatever_is_wrong_with_it(lab: Lab) -> None:
+    good = make_conninfo(lab.conninfo, user="vitrina_reader", password=MARK)
+    sources = {name: good if name == "good" else text.format(secret=MARK) for name, text in SOURCES.items()}
+    lab.connections = replace(lab.connections, sources=sources)
+    with serve(lab) as api, test_console.sign_in(api, "admin") as browser:
+        listed = api.ask("GET", "/sources")
+        assert {row["name"] for row in listed.json()} == {"warehouse", *SOURCES}
+        said = [listed, browser.get("/sources")]
+        for name in SOURCES:
+            said += [api.ask("GET", f"/sources/{name}"), api.post(f"/sources/{name}/test")]
+            said += [browser.get(f"/sources/{name}{page}") for page in ("", "/look")]
+    assert {answer.status_code for answer in said} == {200}
+    assert not [str(answer.url) for answer in said if MARK in answer.text]

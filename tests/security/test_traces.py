@@ -38,7 +38,7 @@ def test_logs_of_processes_in_the_background_are_for_their_owner_only(tmp_path: 
     process = Background(tmp_path / "home", "version")
     process.log.parent.mkdir(parents=True)
     process.log.touch(0o644)  # of an earlier version
-    process.start("--version")
+    process.start("--version", settings=Settings())
     wait_for(lambda: "vitrina" in process.log.read_text(), 30)
     assert stat.S_IMODE(process.log.stat().st_mode) == 0o600
 

@@ -65,9 +65,8 @@ def copy(reader: PostgresReader, query: str) -> str:
 
 
 def rows(reader: PostgresReader, query: str) -> str:
-    """Through a cursor of the server's, as rows for transforms come."""
-    whole = f"SELECT q.* FROM (\n{query}\n) AS q WHERE $1::text[] IS NOT NULL"
-    return str(list(reader.text_batches(sql.SQL(whole), 100)))
+    """As rows for transforms come."""
+    return str(list(reader.text_batches(sql.SQL(query), 100)))
 
 
 def plan(reader: PostgresReader, query: str) -> str:

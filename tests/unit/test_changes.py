@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from vitrina.cli.changes import Edits, compare
+from vitrina.cli.changes import Edits, compare, parse_all
 from vitrina.client import ClientError
 from vitrina.control.services.plans import text_diff
 from vitrina.domain.pipeline import Pipeline
@@ -28,7 +28,7 @@ def stored(name: str, target: str = "", status: str = "IDLE", **more: Any) -> di
 
 def changes(files: list[dict[str, Any]], rows: list[dict[str, Any]], prune: bool = False) -> Edits:
     """Between these."""
-    return compare([Document(Path(f"{v['name']}.yaml"), v) for v in files], rows, prune=prune)
+    return compare(parse_all([Document(Path(f"{v['name']}.yaml"), v) for v in files]), rows, prune=prune)
 
 
 def test_a_chain_of_moves_is_put_in_order() -> None:

@@ -10,7 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from vitrina import client as package
-from vitrina.client import Requested, RunDropped, RunFailed, RunPaused, read
+from vitrina.client import ClientError, Requested, RunDropped, RunFailed, RunPaused, read
+from vitrina.client.finding import find
 from vitrina.client.outcome import Outcome, judge
 from vitrina.client.records import (
     Column,
@@ -21,6 +22,8 @@ from vitrina.client.records import (
     Request,
     Run,
     Runner,
+    Source,
+    SourceAnswer,
     State,
     Status,
     Version,
@@ -28,6 +31,7 @@ from vitrina.client.records import (
 from vitrina.control.api import models
 from vitrina.control.api.findings import FindingModel
 from vitrina.control.api.freshness import LiveOut
+from vitrina.control.api.sources import SourceOut, SourceTested
 
 NOW = "2026-01-01T00:00:00Z"
 RUN: dict[str, Any] = {"id": 1, "name": "films", "status": "SUCCESS", "attempt": 1, "started_at": NOW, "error": None}
@@ -44,6 +48,8 @@ SAME: list[tuple[type[Any], type[BaseModel], set[str]]] = [
     (Live, LiveOut, set()),
     (Preview, models.PreviewOut, {"steps"}),
     (Column, models.PreviewColumn, set()),
+    (Source, SourceOut, set()),
+    (SourceAnswer, SourceTested, {"schemas", "ways"}),
 ]
 
 
@@ -82,7 +88,7 @@ def outcome(status: str, *runs: tuple[str, int], changed: bool = True) -> Outcom
         ("RUN_REQUESTED", [], None, False),
         ("RUNNING", [("RUNNING", 1)], 10, False),
         ("IDLE", [("SUCCESS", 1)], 10, True),
-        ("RUNNING", [("FAILED", 1)], 10, False),  # the next attempt is to come
+        ("RUNNING", [("FAILED", 1)], 10, True),  # and somebody else's has begun
         ("RUNNING", [("FAILED", 1), ("RUNNING", 2)], 11, False),
         ("IDLE", [("FAILED", 1), ("SUCCESS", 2), ("FAILED", 1)], 11, True),
         ("FAILED", [("FAILED", 1), ("FAILED", 2), ("FAILED", 3)], 12, True),
@@ -115,3 +121,13 @@ def test_what_is_no_success_is_an_exception_with_the_run(status: str, error: typ
         outcome(status, (status, 1)).result()
     assert caught.value.run is not None
     assert caught.value.run.id == 10
+
+
+def test_its_token_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret").write_text("vtr_of_a_file\n")
+    monkeypatch.delenv("VITRINA_TOKEN", raising=False)
+    monkeypatch.setenv("VITRINA_TOKEN_FILE", str(tmp_path / "secret"))
+    assert find("http://127.0.0.1:9", None, tmp_path) == ("http://127.0.0.1:9", "vtr_of_a_file")
+    (tmp_path / "secret").unlink()
+    with pytest.raises(ClientError, match=r"VITRINA_TOKEN_FILE names .*/secret, which cannot be read"):
+        find("http://127.0.0.1:9", None, tmp_path)

@@ -7,33 +7,49 @@ from typing import get_args
 
 import pytest
 
-from vitrina.control.console import i18n, pipelines, views
+from vitrina.control.console import alerts, checking, headings, i18n, lineage, pipelines, views
 from vitrina.control.console.fields import NEVER
+from vitrina.control.console.signin import UNKNOWN, USED
+from vitrina.control.openid.refusal import Why
 from vitrina.control.services import details, freshness
-from vitrina.domain.events import Event
+from vitrina.domain.events import Event, Measured
 from vitrina.domain.findings import Code, Phrase
 from vitrina.domain.pipeline import Pipeline
-from vitrina.engine import reading
-from vitrina.sql import live
-from vitrina.sql.live.chance import TIED
-from vitrina.sql.live.verdicts import CIRCLE, LOOSE
+from vitrina.domain.reasons import Reason
+from vitrina.domain.request import CaptureParams
+from vitrina.domain.run import RunOptions
+from vitrina.meta.compatibility import VERSIONS
+from vitrina.sources import sight, source
 
 CONSOLE = Path(i18n.__file__).parent
-REASONING = (*Path(live.__file__).parent.glob("*.py"), Path(reading.__file__))  # what a finding's reason may be
+REASONING = (Path(source.__file__),)  # what a source of some kind cannot do
+SEALED = VERSIONS / "0012_sealed.sql"  # whose trigger writes down what becomes of tokens
 CALL = re.compile(r"""(?<!\w)(?:_|words)\(\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)')""")
 # Said through a variable: what a dictionary or a service holds.
 INDIRECT = {
     *views.WORDS.values(),
+    *(UNKNOWN, USED),
+    *(text for why in Why for text in (why.text, why.remedy)),
     *views.JS_WORDS,
+    *views.VERBS.values(),
+    *views.NAMED,
+    *("in place", "staged", "by key", "by key range", "Not Found", "Method Not Allowed"),
     *pipelines.TABS.values(),
+    *alerts.WORDS.values(),
     *get_args(freshness.State),
     *details.CAPTURE_COLUMNS,
+    *sight.MODES,
+    *("view", "materialised view", "foreign table"),
+    *(title for title, _ in headings.GROUPS),
+    *headings.TITLES.values(),
+    *headings.CHOICES.values(),
+    *checking.VERDICTS.values(),
+    *lineage.KINDS,
     *("viewer", "operator", "admin", "error", "warning", "info", "table", "pipeline", "mart", "query"),
 }
 # Said by its code: findings, parts of them, and what runs say. What is nothing but a place has nothing to translate.
-WORDED = {text for worded in (*Code, *Phrase, *Event) for text in (worded.text, worded.remedy)}
+WORDED = {text for worded in (*Code, *Phrase, *Reason, *Event) for text in (worded.text, worded.remedy)}
 CODED = {text for text in WORDED if re.sub(r"\{\w+\}", "", text)}
-REASONS = {TIED, CIRCLE, LOOSE}  # and others that are written where they are given
 
 
 def _said() -> set[str]:
@@ -49,6 +65,28 @@ def test_every_finding_and_every_event_is_said_in_russian() -> None:
     assert sorted(CODED - i18n.catalogue("ru").keys()) == []
 
 
+def test_what_people_do_is_a_verb_in_both_languages() -> None:
+    """Every action that is written down, by a program or by a trigger of the meta-store."""
+    code = "\n".join(file.read_text() for file in (CONSOLE.parent).rglob("*.py"))
+    kept = set(re.findall(r'audit\((?:conn|self\.actor), "([\w-]+)"', code)) | set(
+        re.findall(r'refused\([^)]*plane, "([^"]+)"', code)
+    )
+    kept |= set(re.findall(r"'(\w+-token)'", SEALED.read_text())) | {"enable", "disable", "sign-in", "reconcile"}
+    kept |= {f"capture-{action}" for action in get_args(CaptureParams.model_fields["action"].annotation)}
+    assert kept - views.VERBS.keys() == set()
+    assert len(kept) > 12
+
+
+def test_the_log_is_told_in_the_units_of_the_language() -> None:
+    fields = {"ms": 12_345.6, "rows_read": 12_345, "read": "by key", "error": None}
+    assert views.shown_fields(fields) == "ms=12345.6 rows_read=12345 read=by key error=null"
+    assert views.shown_fields(fields, i18n.Words("ru")) == "12 с прочитано=12\u00a0345 чтение=по ключу ошибка=null"
+
+
+def test_every_field_that_programs_read_and_every_option_has_a_name() -> None:
+    assert {*Measured.__annotations__, *RunOptions.__dataclass_fields__} - {"ms"} <= {*views.NAMED}
+
+
 def test_every_field_of_a_pipeline_is_explained_in_russian() -> None:
     about = {str(field.description) for name, field in Pipeline.model_fields.items() if name not in NEVER}
     assert sorted(about - i18n.catalogue("ru").keys()) == []
@@ -57,7 +95,7 @@ def test_every_field_of_a_pipeline_is_explained_in_russian() -> None:
 def test_no_translation_is_left_over() -> None:
     code = "\n".join(file.read_text() for file in (*CONSOLE.glob("*.py"), *REASONING))
     about = {field.description for field in Pipeline.model_fields.values()}
-    extra = i18n.catalogue("ru").keys() - _said() - about - CODED - REASONS
+    extra = i18n.catalogue("ru").keys() - _said() - about - CODED
     assert sorted(word for word in extra if f'"{word}"' not in code) == []
 
 

@@ -34,7 +34,9 @@ def test_defaults_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "pipeline", [*demo_pipelines(), *demo_pipelines("live"), *demo_pipelines("indexes")], ids=lambda p: str(p.name)
+    "pipeline",
+    [*demo_pipelines(), *demo_pipelines("live"), *demo_pipelines("indexes"), *demo_pipelines("chain")],
+    ids=lambda p: str(p.name),
 )
 def test_the_demo_round_trips(pipeline: Pipeline) -> None:
     assert Pipeline.parse(yaml.safe_load(dump_pipeline(pipeline.model_dump(mode="json")))) == pipeline
@@ -51,7 +53,7 @@ def test_an_error_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"p\.yaml: .*batch_size"):
         read_pipelines(tmp_path)
     (tmp_path / "p.yaml").write_text("[a, b]")
-    with pytest.raises(ConfigError, match="not list"):
+    with pytest.raises(ConfigError, match="is a mapping of fields"):
         read_pipelines(tmp_path)
 
 

@@ -1,9 +1,10 @@
 """The lineage graph: layers from left to right, nothing on top of anything else, filters that keep what belongs."""
 
+from dataclasses import replace
 from itertools import pairwise
 from uuid import uuid4
 
-from vitrina.control.console.graph import NODE_HEIGHT, NODE_WIDTH, Graph, Node, draw
+from vitrina.control.console.graph import FAR_TABLE, NODE_HEIGHT, NODE_WIDTH, Graph, Node, draw
 from vitrina.control.services.inspection import Flow
 from vitrina.domain.lifecycle import Status
 
@@ -28,7 +29,19 @@ def test_a_mart_that_others_read_is_one_node_further_right() -> None:
     placed = nodes([flow("a", "content.x"), flow("b", "analytics.a")])
     columns = [placed[key].x for key in ("content.x", "pipeline:a", "analytics.a", "pipeline:b", "analytics.b")]
     assert columns == sorted(set(columns))
-    assert placed["analytics.a"].kind == "mart"
+    assert [placed[key].kind for key in ("analytics.a", "analytics.b")] == ["mart that others read", "mart"]
+
+
+def test_sources_and_kinds_of_marts_are_told_apart() -> None:
+    placed = nodes([flow("a", "content.x", "far: content.y", target="es:a"), flow("b", target="elsewhere:b")])
+    kinds = {key: node.kind for key, node in placed.items() if node.kind != "pipeline"}
+    assert kinds == {"content.x": "table", "far: content.y": FAR_TABLE, "es:a": "index", "elsewhere:b": "documents"}
+
+
+def test_a_mart_tells_its_age_also_where_others_read_it_first() -> None:
+    first, second = flow("b", "analytics.a"), flow("a", "content.x")
+    placed = nodes([replace(first, age=3.0), replace(second, age=2.0)])
+    assert [placed[key].age for key in ("content.x", "analytics.a", "analytics.b")] == [None, 2.0, 3.0]
 
 
 def test_a_hundred_nodes_lie_apart() -> None:

@@ -32,6 +32,7 @@ def test_the_counts_of_the_claim_model_are_the_ones_it_printed_last() -> None:
     assert (model["runners"], model["pipelines"], model["broken"]) == (3, 2, "")
     words = " ".join(PAGE.split())
     assert f"{model['states']:,} states, {model['steps']:,} steps" in words
+    assert f"{model['followed_states']:,} states, {model['followed_steps']:,} steps" in words
     assert f"Each of {len(BUGS)} seeded bugs" in words
     assert {bug for bug, found in model["bugs"].items() if found["broken"]} == set(BUGS)
 

@@ -1,5 +1,7 @@
 """The grammar layer of the SQL guard: hostile texts are refused, honest analytics is not."""
 
+import re
+
 import pytest
 
 from vitrina.domain.errors import ConfigError
@@ -192,6 +194,19 @@ def test_the_refusal_of_a_schema_names_the_setting() -> None:
         check_select("SELECT * FROM auth.users", ALLOWED)
 
 
+def test_the_remedy_is_the_one_setting_to_change_as_it_has_to_be_written() -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_select("SELECT * FROM sales.orders o, crm.people p, sales.lines l", ["public"])
+    assert "VITRINA_ALLOWED_SOURCE_SCHEMAS=public,sales,crm " in refused.value.remedy
+
+
+@pytest.mark.parametrize("table", ["pg_catalog.pg_authid", "information_schema.tables", "etl.etl_tokens", "nowhere"])
+def test_what_is_never_for_queries_is_not_offered(table: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_select(f"SELECT * FROM {table}", ["public"])
+    assert refused.value.remedy == ""
+
+
 def test_a_text_of_a_megabyte_is_read_and_a_longer_one_refused() -> None:
     text = "SELECT '" + "x" * (MAX_BYTES - 9) + "'"
     assert check_select(text, ALLOWED) == text
@@ -235,3 +250,18 @@ def test_a_relation_that_is_known_needs_no_schema_and_no_other_does() -> None:
         check_select("SELECT id FROM changed", ALLOWED)
     with pytest.raises(ConfigError, match="table other has no schema"):
         check_select("SELECT c.id FROM changed c, other", ALLOWED, known=["changed"])
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("SELECT é, 'é'\nFROM content.film_work f WHEREE x = 1", "WHEREE"),
+        ("  -- й\nSELECT '😀' FROM content.a JOIN nowhere.b ON true", "nowhere.b"),
+        ("SELECT 1 FROM content.a, plain", "plain"),
+        ("SELECT $1", "$1"),
+    ],
+)
+def test_a_refusal_says_where_in_characters(text: str, wrong: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        check_select(text, ALLOWED)
+    assert refused.value.at == re.search(re.escape(wrong), text).start() + 1  # type: ignore[union-attr]

@@ -28,7 +28,8 @@ STORED: list[tuple[str, dict[str, Any]]] = [
             "live": {"source": "warehouse", "slot": "s", "generation": 2, "id": 500, "tables": ["ugc.ratings"]}
             | {"columns": {"ugc.ratings": ["film_id"]}, "meaning": "abc", "depends": "def", "rate": 12.5}
             | {"compare_after": AT, "compare_seconds": 0.123, "seen": {"id": 4, "at": AT}, "not_before": AT}
-            | {"mart": {"file": "f", "filled": True}, "lag_ms": 3.5, "committed_at": AT, "applied_at": AT},
+            | {"mart": {"file": "f", "filled": True}, "lag_ms": 3.5, "committed_at": AT, "applied_at": AT}
+            | {"unseen_from": AT, "unseen_until": AT},
         },
     ),
     ("live", {"live": {"source": "w", "slot": "s", "generation": 1, "id": 0, "tables": [], "meaning": "m"}}),

@@ -73,7 +73,7 @@ def test_a_body_is_not_empty(body: str) -> None:
 
 @pytest.mark.parametrize("kind", ["", "sql", "SPARK", None])
 def test_a_task_is_sql_or_python(kind: Any) -> None:
-    assert "tasks.0.task_type" in refused(tasks=[SELECT | {"task_type": kind}])
+    assert "task_type of item 1 of tasks" in refused(tasks=[SELECT | {"task_type": kind}])
 
 
 def test_the_first_task_is_sql() -> None:
@@ -91,12 +91,12 @@ def test_every_broken_rule_is_named_at_once() -> None:
 
 
 def test_a_task_has_no_other_fields() -> None:
-    assert "tasks.0.code" in refused(tasks=[SELECT | {"code": "import os"}])
+    assert "code of item 1 of tasks" in refused(tasks=[SELECT | {"code": "import os"}])
 
 
 @pytest.mark.parametrize("field", ["order_index", "task_type", "body"])
 def test_no_field_of_a_task_may_be_missing(field: str) -> None:
-    assert f"tasks.0.{field}" in refused(tasks=[{k: v for k, v in SELECT.items() if k != field}])
+    assert f"{field} of item 1 of tasks is missing" in refused(tasks=[{k: v for k, v in SELECT.items() if k != field}])
 
 
 def test_there_is_a_target() -> None:

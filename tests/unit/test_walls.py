@@ -26,6 +26,8 @@ WRONG_DOORS = {
     "engine/full.py": "sources.postgres.reader",
     "planning.py": "sinks.elasticsearch.store",
     "sinks/documents/shape.py": "sinks.table.mart",
+    "sources/postgres/horizon.py": "sources.registry",
+    "sources/source.py": "sources.postgres.horizon",
     "capture/changes.py": "capture.taps",
     "client/records.py": "domain.run",
     "embedded/elasticsearch.py": "meta.db",

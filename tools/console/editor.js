@@ -1,5 +1,6 @@
+// The editor: <textarea data-editor="sql|yaml"> becomes a CodeMirror (the textarea stays the form's field and is kept in
+// step), with completion, marks where something is wrong, and the tables of the source beside it.
 // Stream modes, not grammars: they colour as well, at a fifth less weight.
-// Turns <textarea data-editor="sql|yaml"> into a CodeMirror; the textarea stays the form's field and is kept in step.
 import { history, historyKeymap, standardKeymap } from "@codemirror/commands";
 import { StreamLanguage, bracketMatching, indentOnInput, syntaxHighlighting } from "@codemirror/language";
 import { pgSQL } from "@codemirror/legacy-modes/mode/sql";
@@ -7,9 +8,14 @@ import { yaml } from "@codemirror/legacy-modes/mode/yaml";
 import { EditorState } from "@codemirror/state";
 import { EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { classHighlighter } from "@lezer/highlight";
+import { completion } from "./complete.js";
+import { followForm } from "./form.js";
+import { goTo, mark, marks } from "./marks.js";
+import { followTables, insertText } from "./tables.js";
 
 const { nonce } = document.currentScript.dataset;
 const LANGUAGES = { sql: StreamLanguage.define(pgSQL), yaml: StreamLanguage.define(yaml) };
+const views = new Map(); // by the id of the textarea
 
 function keepInStep(textarea) {
   return EditorView.updateListener.of((update) => {
@@ -24,6 +30,7 @@ function extensions(textarea) {
   const attributes = { "aria-label": label ? label.textContent.trim() : textarea.name, "data-for": textarea.id };
   const note = textarea.getAttribute("aria-describedby");
   if (note) attributes["aria-describedby"] = note;
+  const isSql = textarea.dataset.editor === "sql";
   return [
     lineNumbers(),
     history(),
@@ -37,6 +44,7 @@ function extensions(textarea) {
     EditorView.contentAttributes.of(attributes),
     EditorView.cspNonce.of(nonce), // pages allow no other styles than their own
     keepInStep(textarea),
+    isSql ? [completion(), marks] : [],
   ];
 }
 
@@ -45,6 +53,34 @@ function upgrade(textarea) {
   const view = new EditorView({ state });
   textarea.after(view.dom);
   textarea.hidden = true;
+  views.set(textarea.id, view);
 }
 
-document.querySelectorAll("textarea[data-editor]").forEach(upgrade);
+function upgradeAll() {
+  document.querySelectorAll("textarea[data-editor]:not([hidden])").forEach(upgrade);
+}
+
+const theSelect = () => {
+  const view = views.get("f-source_query");
+  return view?.dom.isConnected ? view : null;
+};
+
+upgradeAll();
+followForm(() => views.forEach((view) => view.requestMeasure()));
+followTables((text, isTable, byPointer) => {
+  const view = theSelect();
+  if (view) insertText(view, text, isTable, byPointer);
+});
+document.addEventListener("htmx:afterSettle", () => {
+  upgradeAll();
+  const found = document.querySelector("[data-marks]");
+  const view = theSelect();
+  if (!found || !view) return;
+  mark(view, JSON.parse(found.dataset.marks));
+  found.removeAttribute("data-marks");
+});
+document.addEventListener("click", (event) => {
+  const place = event.target.closest("[data-go]");
+  const view = theSelect();
+  if (place && view) goTo(view, Number(place.dataset.go));
+});

@@ -73,7 +73,7 @@ def main() -> None:
     os.environ |= {"VITRINA_HOME": str(home), "VITRINA_URL": URL}
     try:
         _vitrina("demo", "--films", "3000", "--ratings", "40000")
-        _vitrina("up", "--port", str(PORT))
+        _vitrina("up", "--search", "--port", str(PORT))
         _live(home)
         _take(home)
     finally:

@@ -12,6 +12,7 @@ INCREMENTAL, MARTS = "tests/integration/test_incremental.py", "tests/integration
 CORPORA, CALLS = "tests/security/test_corpora.py", "tests/integration/test_calls.py"
 RACES = "tests/integration/test_dependency_races.py"
 GENERATIONS = "tests/integration/test_index_generations.py"
+CHECKS, HOSTILE = "tests/integration/test_checks.py", "tests/security/test_checks.py"
 CONTINUITY, INDEX = "tests/integration/test_capture_continuity.py", "tests/faults/test_index.py"
 
 
@@ -44,6 +45,20 @@ GUARDS = [
         "WHERE pipeline_id = %(pipeline_id)s AND epoch = %(epoch)s AND seq = %(seq)s",
         "WHERE pipeline_id = %(pipeline_id)s",
         (f"{CLAIMS}::test_a_zombie_can_neither_write_nor_finish_nor_renew",),
+    ),
+    Guard(
+        "the check that blocks",
+        "engine/checks.py",
+        "raise Blocked(blocked)",
+        "pass",
+        (f"{CHECKS}::test_a_batch_that_breaks_a_check_is_not_published_and_its_keys_are_named",),
+    ),
+    Guard(
+        "the guard's look at what a check calls",
+        "engine/checks.py",
+        "if asked != self.asked:",
+        "if False:",
+        (f"{HOSTILE}::test_a_hostile_check_is_refused_when_it_is_saved_and_when_it_is_run",),
     ),
     Guard(
         "the tie-breaker",
@@ -124,7 +139,7 @@ GUARDS = [
     ),
     Guard(
         "the second look at the catalogue",
-        "engine/live/mode.py",
+        "engine/live/follower.py",
         "        if not watch.holds():",
         "        if False:",
         (f"{RACES}::test_what_was_changed_and_changed_back_while_rows_were_read_is_noticed",),

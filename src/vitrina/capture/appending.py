@@ -10,7 +10,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import pairwise
 
-import structlog
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
@@ -21,7 +20,6 @@ from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, stall_lim
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.meta.repos.marks import CAPTURE, Mark
 
-log = structlog.get_logger()
 SQL = queries("captures")
 SCHEMA = "etl_log"
 SEGMENT_ROWS = 100_000

@@ -5,17 +5,15 @@ import time
 from dataclasses import dataclass, field, replace
 from threading import Event
 
-import structlog
-
 from vitrina.capture.appending import LogWriter, rewritten
 from vitrina.capture.changes import REWRITTEN, Chunk, ContinuityLost, Tap
 from vitrina.capture.images import Images
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.failpoints import reach
+from vitrina.log import log
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture, CaptureRepo, Figures
 
-log = structlog.get_logger()
 POLL_SECONDS = 0.25
 
 

@@ -8,12 +8,10 @@ the other. Should a row still come without a column that matters, its follower c
 import time
 from collections.abc import Iterable
 
-import structlog
-
 from vitrina.capture.changes import Columns, Tap
+from vitrina.log import log
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 
-log = structlog.get_logger()
 HURRY_SECONDS = 5.0  # then a wish is followed even among changes that are not stored yet
 
 

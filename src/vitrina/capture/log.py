@@ -17,7 +17,7 @@ R   the relation was rewritten, altered, re-created or dropped; partitions came 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -55,6 +55,8 @@ class Tip:
     caught_up_at: datetime | None
     last_error: str | None
     images: dict[str, list[str]] | None  # the columns that changes come with from here on; None: all
+    recent: dict[str, int]  # by relation: the id of its newest change
+    now: datetime  # by the meta-store's clock, when it was read
 
     def holds(self, generation: int, after_id: int) -> bool:
         """Whether everything after a follower's position is in the log."""
@@ -69,6 +71,10 @@ class Tip:
         if position.generation != self.generation:
             return Gap.CONTINUITY_LOST
         return None if self.holds(position.generation, position.id) else Gap.OUT_OF_LOG
+
+    def concerns(self, relations: Collection[str], after_id: int) -> bool:
+        """Whether some change after an id is of one of these relations."""
+        return any(self.recent.get(name, 0) > after_id for name in relations)
 
     def keeps(self, columns: Columns) -> bool:
         """Whether changes come with all these columns from here on."""
@@ -106,15 +112,17 @@ def read_slice(
     limit: int,
     columns: Columns,
     keys: Columns | None = None,
+    at_most: int | None = None,
 ) -> tuple[list[RelationChanges], int]:
     """What the changes after an id tell of these relations, and the id up to which they have been read.
 
     At most `limit` changes, ending where a transaction does unless one alone is larger. Of each relation, the columns
     that are wanted; of one in `keys` just the keys that those columns are, without NULLs. No further than `WINDOW`
-    ids at a time: however far behind, it takes about as long. Behind if changes after that id are gone.
+    ids at a time: however far behind, it takes about as long; nor than `at_most`. Behind if changes after that id are
+    gone.
     """
     end = tip(conn, source)
-    last_id = min(end.last_id, after_id + WINDOW)
+    last_id = min(end.last_id, after_id + WINDOW, end.last_id if at_most is None else at_most)
     if after_id < end.log_start - 1:
         raise _behind(source, after_id)
     segments = fetch_all(conn, SQL["segments_after"], {"source": source, "after_id": after_id})

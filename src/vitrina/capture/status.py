@@ -23,7 +23,7 @@ def report(meta: Connection, capture: Capture) -> dict[str, Any]:
         "kind": capture.kind,
         "tap": capture.tap,
         "tables": list(capture.tables),
-        "slot": capture.slot if capture.kind == "wal" else None,
+        "slot": capture.read_slot if capture.kind == "wal" else None,
         "runner": capture.runner if _is_held(capture) else None,
         "position": capture.position,
         "lag_seconds": round(max(lag, 0.0), 1) if lag is not None else None,

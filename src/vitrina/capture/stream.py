@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import psycopg
-from psycopg import pq
+from psycopg import pq, sql
 
 from vitrina.capture.changes import ContinuityLost
 from vitrina.capture.positions import format_lsn
@@ -45,7 +45,7 @@ class Stream:
         """Stream what comes after `lsn`; ContinuityLost if the slot is gone."""
         self._command(
             f"START_REPLICATION SLOT {slot} LOGICAL {format_lsn(lsn)}"
-            f" (proto_version '1', publication_names '{publication}')"
+            f" (proto_version '1', publication_names {_quoted(publication)})"
         )
 
     def messages(self) -> Iterator[bytes]:
@@ -112,6 +112,11 @@ class Stream:
         """A publication that is not there is only a warning, and its changes are skipped silently."""
         if diagnostic.sqlstate in GONE:
             self._warning = diagnostic.message_primary
+
+
+def _quoted(publication: str) -> str:
+    """A list of one name, as a literal."""
+    return sql.Literal(sql.Identifier(publication).as_string(None)).as_string(None)
 
 
 def _error(result: pq.abc.PGresult | None, pgconn: pq.abc.PGconn) -> VitrinaError:

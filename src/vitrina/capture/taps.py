@@ -1,16 +1,14 @@
 """Which tap reads the changes of a source: ours, or one that a package has registered under a name of its own."""
 
-from importlib.metadata import entry_points
 from typing import Protocol
-
-import structlog
 
 from vitrina.capture.changes import Tap
 from vitrina.capture.trigger import TriggerTap
 from vitrina.capture.wal import WalTap
 from vitrina.domain.errors import ConfigError
+from vitrina.log import log
+from vitrina.plug_ins import brought
 
-log = structlog.get_logger()
 CAPTURES = "vitrina.captures"
 
 
@@ -28,7 +26,7 @@ TAPS: dict[str, TapKind] = {"wal": WalTap, "trigger": TriggerTap}
 
 def find_kind(name: str) -> TapKind:
     """The kind of that name. Ours stay ours: what a package registers under the name of one is not used."""
-    found = entry_points(group=CAPTURES, name=name)
+    found = brought(CAPTURES).select(name=name)
     packages = ", ".join(sorted(point.dist.name if point.dist else point.value for point in found))
     if name in TAPS:
         if found:
@@ -45,6 +43,6 @@ def find_kind(name: str) -> TapKind:
 def _refused(name: str, packages: str) -> ConfigError:
     if packages:
         return ConfigError(f"several packages bring a tap {name!r}: {packages}", "keep one of them")
-    known = sorted({*TAPS, *(point.name for point in entry_points(group=CAPTURES))})
+    known = sorted({*TAPS, *(point.name for point in brought(CAPTURES))})
     remedy = f"one of {', '.join(known)}; or install the package that brings it, where the runners run"
     return ConfigError(f"there is no kind of capture {name!r}", remedy)

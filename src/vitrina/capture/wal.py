@@ -14,7 +14,7 @@ from vitrina.capture.changes import CHUNK_BYTES, CHUNK_ROWS, Change, Chunk, Colu
 from vitrina.capture.installation import repair_publication
 from vitrina.capture.pgoutput import ROWS, Begin, Commit, Decoder
 from vitrina.capture.positions import Snapshot, format_lsn, parse_lsn
-from vitrina.capture.slots import create_slot, make_room
+from vitrina.capture.slots import begin_slot, make_room
 from vitrina.capture.sources import check_place, fingerprints, place
 from vitrina.capture.stream import Stream
 from vitrina.meta.db import Connection, connect, fetch_all, fetch_one, queries
@@ -89,7 +89,7 @@ class WalTap:
         self._snapshot = self._look_again()
         types = frozenset(row["oid"] for row in fetch_all(self._conn, SQL["json_types"]))
         self._decoder = Decoder(types, self._decoder.wanted)
-        make_room(self._conn, capture.slot)
+        make_room(self._conn, capture.read_slot)
         self._stream = self._start(capture)
 
     def poll(self, seconds: float) -> Chunk | None:
@@ -136,9 +136,9 @@ class WalTap:
         missing = sorted(set(capture.tables) & prints.keys() - published)
         if missing:
             raise ContinuityLost(f"publication {capture.publication} no longer has all of {', '.join(missing)}")
-        slot = fetch_one(conn, SQL["slot"], {"slot": capture.slot})
+        slot = fetch_one(conn, SQL["slot"], {"slot": capture.read_slot})
         if slot is None:
-            raise ContinuityLost(f"replication slot {capture.slot} was dropped")
+            raise ContinuityLost(f"replication slot {capture.read_slot} was dropped")
         return Figures(slot["lag_bytes"], slot["safe_wal_size"], slot["wal_status"]), prints
 
     def tidy(self, position: str) -> None:
@@ -149,7 +149,7 @@ class WalTap:
         self.close()
         with connect(self._conninfo, "capture") as conn:
             repair_publication(conn, capture)
-            position = create_slot(conn, capture.slot)
+            position = begin_slot(conn, capture)
             here = place(conn)
             return Origin(position, here["system_identifier"], here["timeline"])
 
@@ -171,13 +171,12 @@ class WalTap:
         return self._stream
 
     def _check_slot(self) -> None:
-        slot = fetch_one(self._source, SQL["slot"], {"slot": self._capture.slot})
+        name = self._capture.read_slot
+        slot = fetch_one(self._source, SQL["slot"], {"slot": name})
         if slot is None or slot["wal_status"] == "lost" or slot["plugin"] != "pgoutput":
-            raise ContinuityLost(f"replication slot {self._capture.slot} can no longer be read: its WAL was removed")
+            raise ContinuityLost(f"replication slot {name} can no longer be read: its WAL was removed")
         if slot["confirmed"] and parse_lsn(slot["confirmed"]) > self._stored:
-            raise ContinuityLost(
-                f"replication slot {self._capture.slot} was read by somebody else, up to {slot['confirmed']}"
-            )
+            raise ContinuityLost(f"replication slot {name} was read by somebody else, up to {slot['confirmed']}")
 
     def _start(self, capture: Capture) -> Stream:
         stream = Stream(self._conninfo)
@@ -185,7 +184,7 @@ class WalTap:
             system, timeline, _ = stream.identify()
             if (system, timeline) != (capture.system_identifier, capture.timeline):
                 raise ContinuityLost(f"the source is another server now: {system}, timeline {timeline}")
-            stream.start(capture.slot, capture.publication, self._stored)
+            stream.start(capture.read_slot, capture.publication, self._stored)
         except BaseException:
             stream.close()
             raise

@@ -14,9 +14,10 @@ COMMANDS = {
     "Pipelines as files": "gitops:validate gitops:plan gitops:apply gitops:export gitops:schema",
     "Look": "pipelines:list_ pipelines:get pipelines:status pipelines:runs pipelines:state pipelines:preview "
     "pipelines:lineage",
-    "Run": "running:run running:pause running:reconcile running:repair pipelines:reload_config pipelines:enable "
-    "pipelines:disable pipelines:delete",
-    "Operate": "stack:migrate stack:roles serve:serve stack:runner stack:psql stack:db capture:capture serve:token",
+    "Run": "running:run running:pause running:resume running:reconcile running:repair pipelines:reload_config "
+    "pipelines:enable pipelines:disable pipelines:delete",
+    "Operate": "stack:migrate roles:roles serve:serve stack:runner stack:psql stack:db capture:capture "
+    "sources:source alerts:alert serve:token",
 }
 
 

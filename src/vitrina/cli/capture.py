@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from textwrap import shorten
 from typing import Annotated, Any
 
 import typer
@@ -10,14 +10,28 @@ from rich.text import Text
 
 from vitrina import bootstrap
 from vitrina.capture import installation
+from vitrina.capture.ends import Ends, open_ends
 from vitrina.capture.status import live_tables, report
-from vitrina.capture.stream import Stream
 from vitrina.capture.taps import TAPS, find_kind
-from vitrina.cli.output import Format, Output, Yes, ask, note, say, say_beside, say_fields, say_json, say_table, span
+from vitrina.cli.output import (
+    Format,
+    Output,
+    Yes,
+    ask,
+    note,
+    program,
+    say,
+    say_beside,
+    say_fields,
+    say_json,
+    say_table,
+    span,
+)
+from vitrina.cli.processes import all_of
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.meta.db import Connection, connect, fetch_one
-from vitrina.meta.repos.captures import Capture, CaptureRepo
+from vitrina.meta.db import connect
+from vitrina.meta.repos.captures import Capture, CaptureRepo, Given
 from vitrina.settings import Settings
 
 capture = typer.Typer(help="Edit capture, for live pipelines: installed, watched, removed.", no_args_is_help=True)
@@ -26,21 +40,9 @@ Source = Annotated[str, typer.Option(help="The warehouse, or a source that the s
 Tables = Annotated[str | None, typer.Option(help="schema.table,schema.table; default: those of the live pipelines.")]
 
 
-@dataclass(frozen=True)
-class Ends:
-    """Both ends of a capture: the meta-store, the source as the owner of its tables, and who captures."""
-
-    meta: Connection
-    source: Connection
-    conninfo: str
-
-    @property
-    def role(self) -> str:
-        """Who captures."""
-        with connect(self.conninfo, "capture") as conn:
-            row = fetch_one(conn, "SELECT current_user::text AS role")
-        assert row is not None
-        return str(row["role"])
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every statement.")]
+LINES = 4  # of statements, in a summary
+NAMED = 8  # tables
 
 
 @capture.command("install")
@@ -51,23 +53,30 @@ def install(
         str | None,
         typer.Option(help="wal: read the WAL; trigger: where that is impossible; or what a package brings."),
     ] = None,
+    publication: Annotated[
+        str | None, typer.Option(help="One that somebody has made for us: checked, and never altered.")
+    ] = None,
+    slot: Annotated[str | None, typer.Option(help="A replication slot, likewise: read, and never dropped.")] = None,
+    verbose: Verbose = False,
     yes: Yes = False,
     output: Output = Format.text,
 ) -> None:
-    """Capture the changes of tables: check the source, show every statement, run them; again to add tables."""
+    """Capture the changes of tables: check the source, show what will be done, do it; again to add tables."""
     with _ends(source) as ends:
         found = CaptureRepo(ends.meta).find(source)
         chosen = kind or (found.tap or found.kind if found else "wal")
         setup, tap = find_kind(chosen).setup, None if chosen in TAPS else chosen
         wanted = _split(tables) if tables else live_tables(ends.meta, source)
-        plan = installation.plan_install(ends.meta, ends.source, source, setup, wanted, ends.role, tap)
+        given = Given(publication, slot)
+        plan = installation.plan_install(ends.meta, ends.owner, source, setup, wanted, ends.role, tap, given)
         if setup == "wal":
-            _try_replication(ends.conninfo)
-        statements = [statement.as_string(ends.source) for statement in plan.statements]
-        _show(statements, plan.warnings, output)
+            ends.require_stream(source)
+        statements = plan.as_text(ends.owner)
+        _show_plan(source, plan, ends, output)
+        _show(statements, plan.warnings, output, verbose)
         if statements:
             ask(f"run {len(statements)} statements at source {source!r}?", output, yes)
-        done = installation.carry_out(ends.meta, ends.source, source, plan)
+        done = installation.carry_out(ends.meta, ends.owner, source, plan, ends.streamer)
     _show_installed(done, statements, plan.warnings, output)
 
 
@@ -94,6 +103,7 @@ def remove(
     tables: Annotated[
         str | None, typer.Option(help="Stop capturing just these; default: all, and leave nothing.")
     ] = None,
+    verbose: Verbose = False,
     yes: Yes = False,
     output: Output = Format.text,
 ) -> None:
@@ -103,10 +113,10 @@ def remove(
         if found is None:
             raise ConfigError(f"source {source!r} is not captured", "look at: vitrina capture status")
         some = _split(tables) if tables else None
-        statements = [s.as_string(ends.source) for s in installation.plan_remove(ends.source, found, some)]
-        _show(statements, (), output)
+        statements = [s.as_string(ends.owner) for s in installation.plan_remove(ends.owner, found, some)]
+        _show(statements, (), output, verbose)
         ask(f"stop capturing {tables or 'all tables of'} source {source!r}?", output, yes)
-        installation.remove(ends.meta, ends.source, found, some)
+        installation.remove(ends.meta, ends.owner, found, some, ends.streamer)
     if output is Format.json:
         say_json({"source": source, "removed": some or list(found.tables), "statements": statements})
     else:
@@ -115,27 +125,12 @@ def remove(
 
 @contextmanager
 def _ends(source: str) -> Iterator[Ends]:
-    """At the warehouse we are its owner; elsewhere, whoever captures there."""
     settings = Settings()
     warehouse = bootstrap.open_warehouse(settings)
-    conninfo = bootstrap.connections(warehouse, settings).resolve_capture(source)
-    with connect(warehouse.direct, "capture") as meta:
-        if source == WAREHOUSE:
-            yield Ends(meta, meta, conninfo)
-        else:
-            with connect(conninfo, "capture") as origin:
-                yield Ends(meta, origin, conninfo)
-
-
-def _try_replication(conninfo: str) -> None:
-    """The proof that this role may stream, whatever its server calls the right."""
-    try:
-        stream = Stream(conninfo)
-        stream.identify()
-    except Exception as error:
-        remedy = "ALTER ROLE … REPLICATION for the role that captures (VITRINA_CAPTURE_URL), past any pooler"
-        raise ConfigError(f"the role that captures cannot stream the WAL: {error}", remedy) from error
-    stream.close()
+    connections = bootstrap.connections(warehouse, settings)
+    owner, captures = connections.resolve_capture_owner(source), connections.resolve_capture(source)
+    with connect(warehouse.direct, "capture") as meta, open_ends(meta, owner, captures) as ends:
+        yield ends
 
 
 def _split(tables: str) -> list[str]:
@@ -146,12 +141,27 @@ def _split(tables: str) -> list[str]:
     return names
 
 
-def _show(statements: list[str], warnings: tuple[str, ...], output: Format) -> None:
+def _show_plan(source: str, plan: installation.Plan, ends: Ends, output: Format) -> None:
+    """Whose rights are used for what, and what is somebody else's."""
+    if output is not Format.text:
+        return
+    say(f"source {source!r}: {len(plan.tables)} tables, by {plan.tap or plan.kind}, captured as {ends.role}")
+    given = {"publication": plan.given.publication, "slot": plan.given.slot}
+    used = "".join(f"; {what} {name} is used as it is" for what, name in given.items() if name)
+    say(f"to be run as {ends.owner.info.user}: {len(plan.statements)} statements{used}")
+
+
+def _show(statements: list[str], warnings: tuple[str, ...], output: Format, verbose: bool) -> None:
+    """The first lines of the first few; all of them only if asked."""
     for warning in warnings:
         say_beside(Text("warning: ", "yellow"), warning, stderr=True)
-    if output is Format.text:
-        for statement in statements:
-            say(f"{statement};")
+    if output is not Format.text:
+        return
+    for statement in statements if verbose else statements[:LINES]:
+        say(f"{statement};" if verbose else f"  {shorten(statement, 100, placeholder=' …')}")
+    if statements and not verbose:
+        more = len(statements) - LINES
+        say("  " + (f"… and {more} more; " if more > 0 else "") + "all of it: --verbose")
 
 
 def _show_installed(done: Capture, statements: list[str], warnings: tuple[str, ...], output: Format) -> None:
@@ -161,13 +171,18 @@ def _show_installed(done: Capture, statements: list[str], warnings: tuple[str, .
             "kind": done.kind,
             "tap": done.tap,
             "tables": list(done.tables),
-            "slot": done.slot,
+            "slot": done.read_slot,
         }
         say_json(kept | {"generation": done.generation, "statements": statements, "warnings": list(warnings)})
         return
-    say(f"captured by {done.tap or done.kind}: {', '.join(done.tables)}")
-    if done.owner is None:
-        note("a runner starts capturing within seconds; look at: vitrina capture status")
+    more = f" and {len(done.tables) - NAMED} more" if len(done.tables) > NAMED else ""
+    say(f"captured by {done.tap or done.kind}: {', '.join(done.tables[:NAMED])}{more}")
+    settings = Settings()
+    changed = {name for process in all_of(settings.home) for name in process.changes(settings)}
+    if changed:
+        note(f"what runs here has other settings than those of now ({', '.join(sorted(changed))}): {program()} up")
+    elif done.owner is None:
+        note(f"a runner starts capturing within seconds; look at: {program()} capture status")
 
 
 def _show_report(row: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 from vitrina.client import ClientError
 from vitrina.control.services import plans
 from vitrina.control.services.plans import differences
-from vitrina.domain.errors import VitrinaError
+from vitrina.domain.errors import ConfigError, VitrinaError
 from vitrina.domain.findings import Code, Finding, refusal
 from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, UNDER_WAY
 from vitrina.domain.pipeline import Pipeline
@@ -116,9 +116,8 @@ class Edits:
         }
 
 
-def compare(documents: Sequence[Document], stored: Sequence[Json], *, prune: bool) -> Edits:
-    """The difference between files and store; every file is looked at before anything is refused."""
-    wanted = parse_all(documents)
+def compare(wanted: Sequence[tuple[Document, Pipeline]], stored: Sequence[Json], *, prune: bool) -> Edits:
+    """The difference between files and store."""
     by_id, by_name = {row["id"]: row for row in stored}, {row["name"]: row for row in stored}
     changes, unchanged, seen = [], [], set()
     for document, pipeline in wanted:
@@ -134,17 +133,18 @@ def compare(documents: Sequence[Document], stored: Sequence[Json], *, prune: boo
     return Edits(_in_order(deletes, changes, stored), unchanged, [] if prune else [row["name"] for row in left])
 
 
-def parse_all(documents: Sequence[Document]) -> list[tuple[Document, Pipeline]]:
-    """Every document, or one error with all that is wrong."""
-    parsed, wrong = [], []
+def parse_all(documents: Sequence[Document], unread: Sequence[VitrinaError] = ()) -> list[tuple[Document, Pipeline]]:
+    """Every document, or one error with all that is wrong, beginning with what could not be read."""
+    parsed, errors = [], list(unread)
     for document in documents:
         try:
             parsed.append((document, document.parse()))
         except VitrinaError as error:
-            wrong.append(error.message)
-    wrong += _twice(parsed)
-    if wrong:
-        raise ClientError(wrong[0], findings=[refusal("files", said).as_json() for said in wrong])
+            errors.append(error)
+    errors += [ConfigError(said) for said in _twice(parsed)]
+    if errors:
+        findings = [refusal("files", error.message, error.remedy).as_json() for error in errors]
+        raise ClientError(errors[0].message, errors[0].remedy, findings=findings)
     return parsed
 
 

@@ -5,16 +5,18 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from vitrina.capture.status import warnings
+from vitrina.control.services.waiting import waiting
 from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import Connection, connect, fetch_one, queries
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.meta.repos.pipelines import FAR_BEHIND
-from vitrina.meta.repos.waits import WaitRepo, in_words, remedy_of
+from vitrina.meta.services import Service, find_service
 from vitrina.sources.connections import Connections
 
 SOURCE = queries("capture_source")
 SESSIONS = queries("limits")
 NO_LIMIT = "-1"
+UP = "vitrina up"
 MUCH_WAL = 1_000_000_000  # bytes that a source keeps for a slot
 
 
@@ -49,15 +51,21 @@ def temporary_files(conn: Connection, about: str, limit: str) -> Check:
     if row["may"] or row["bounded"]:
         return Check("ok", about, f"at most {limit if row['may'] and not row['bounded'] else row['own']} a process")
     said = f"not bounded by VITRINA_TEMP_FILE_LIMIT: {row['role']} may not set it, and has {row['own']} of its own"
-    remedy = f"as a superuser there: GRANT SET ON PARAMETER temp_file_limit TO {row['role']} (vitrina roles does),"
-    return Check("warn", about, said, f"{remedy} or ALTER ROLE {row['role']} SET temp_file_limit = '{limit}'")
+    return Check("warn", about, said, _bound(find_service(conn), row["role"], limit))
+
+
+def _bound(service: Service, role: str, limit: str) -> str:
+    if not service.gives_parameters:
+        return f"{service.set('temp_file_limit', limit)}: for all sessions, since {service.name} gives it to no role"
+    grant = f"GRANT SET ON PARAMETER temp_file_limit TO {role}"
+    return f"a superuser there has to run: {grant}, or ALTER ROLE {role} SET temp_file_limit = '{limit}'"
 
 
 def waits(meta: Connection) -> Checks:
-    """Who keeps pipelines from going live."""
-    for row in WaitRepo(meta).shown():
-        said = f"waits since {row['since']:%Y-%m-%d %H:%M:%S} UTC to go live, at source {row['source']}, for "
-        yield Check("warn", f"pipeline {row['name']}", said + in_words(row["holder"]), remedy_of(row["holder"]))
+    """What pipelines wait for."""
+    for found in waiting(meta).values():
+        said = f"waits since {found.since:%Y-%m-%d %H:%M:%S} UTC for {found.said}"
+        yield Check("warn", f"pipeline {found.name}", said, found.remedy)
 
 
 def _standing(meta: Connection, capture: Capture) -> Checks:
@@ -65,7 +73,7 @@ def _standing(meta: Connection, capture: Capture) -> Checks:
     for warning in warnings(capture):
         yield Check("fail" if capture.wal_status == "lost" else "warn", about, warning.message, warning.remedy)
     if (capture.lag_bytes or 0) > MUCH_WAL:
-        said = f"the source keeps {capture.lag_bytes or 0:,} bytes of WAL for slot {capture.slot}"
+        said = f"the source keeps {capture.lag_bytes or 0:,} bytes of WAL for slot {capture.read_slot}"
         yield Check("warn", about, said, "let a runner catch up, or stop capturing: vitrina capture remove")
     for row in CaptureRepo(meta).followers(capture.source):
         if row["enabled"] and (row["backlog"] or 0) > FAR_BEHIND:
@@ -80,10 +88,10 @@ def _source(capture: Capture, connections: Connections) -> Checks:
     about = f"capture {capture.source}"
     try:
         with connect(connections.resolve_capture(capture.source), "doctor") as conn:
-            server = fetch_one(conn, SOURCE["server"])
+            server, service = fetch_one(conn, SOURCE["server"]), find_service(conn)
     except VitrinaError as error:
         yield Check("fail", about, f"the role that captures cannot sign in: {error.message}", error.remedy)
         return
     if server and server["keep"] == "-1":
         said = "max_slot_wal_keep_size is -1: while no runner captures, the WAL it has not read fills the source's disk"
-        yield Check("warn", about, said, "ALTER SYSTEM SET max_slot_wal_keep_size = '10GB'; SELECT pg_reload_conf()")
+        yield Check("warn", about, said, service.limit_wal)

@@ -29,7 +29,7 @@ def live_fields(live: dict[str, Any] | None) -> dict[str, Any]:
         else ", ".join(filter(None, [f"{live['behind']:,} changes", pace(live)])),
         "latency": f"{late} from commit to mart, {when(live['applied_at'])}" if late else None,
         "audited": audited(live.get("audit")),
-        "capture": "; ".join(live["capture"]) or "well",
+        "capture": "; ".join(live["capture"]) or (None if live["state"] == "not captured" else "well"),
     }
 
 

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,25 +10,29 @@ import typer
 from rich.text import Text
 
 from vitrina.cli.changes import Edit, Edits, compare, parse_all
+from vitrina.cli.completing import complete_names
 from vitrina.cli.output import (
     ERRORS,
     Format,
     Output,
     Yes,
     ask,
-    complete_names,
     open_client,
     say,
     say_findings,
     say_json,
 )
-from vitrina.client import Client, ClientError, Finding
+from vitrina.cli.reading import Unread, is_place, read, read_all
+from vitrina.client import Client, ClientError, Finding, NotFound
 from vitrina.control.services.plans import text_diff
+from vitrina.domain.errors import VitrinaError
 from vitrina.domain.findings import refusal
-from vitrina.files import SUFFIXES, Document, dump_pipeline, pipeline_schema, read_documents
+from vitrina.files import Document, dump_pipeline, pipeline_schema
 
 Json = dict[str, Any]
-Source = Annotated[Path, typer.Argument(metavar="FILE|FOLDER", help="YAML; of a folder all files.", exists=True)]
+Sources = Annotated[
+    list[Path], typer.Argument(metavar="FILE|FOLDER…", help="YAML; of a folder all files.", exists=True)
+]
 Prune = Annotated[bool, typer.Option("--prune", help="Delete the pipelines that the files do not have.")]
 SIGNS = {"create": ("+", "green"), "update": ("~", "yellow"), "delete": ("-", "red")}
 DONE = {"create": "created", "update": "updated", "delete": "deleted"}
@@ -38,8 +43,10 @@ def validate(
     output: Output = Format.text,
 ) -> None:
     """Check pipelines against their sources and marts, in files or stored; exit 1 on errors."""
+    seen: set[Path] = set()
     with open_client() as client:
-        results = [result for item in what for result in _validate(client, item)]
+        results = [result for item in what for result in _validate(client, item, seen)]
+    wrong = sum(not result["valid"] for result in results)
     if output is Format.json:
         say_json(results)
     else:
@@ -48,27 +55,29 @@ def validate(
                 Text.assemble(f"{result['name']}: ", ("valid", "green") if result["valid"] else ("INVALID", "bold red"))
             )
             say_findings(result["findings"])
-    if not all(result["valid"] for result in results):
+        if len(results) > 1:
+            say(f"{len(results) - wrong} valid, {wrong} invalid")
+    if wrong:
         raise typer.Exit(1)
 
 
-def plan(source: Source, prune: Prune = False, output: Output = Format.text) -> None:
+def plan(sources: Sources, prune: Prune = False, output: Output = Format.text) -> None:
     """Show what apply would change: fields, DDL, and whether a full load follows. Exit 0 either way."""
     with open_client() as client:
-        changes = _changes(client, source, prune)
+        changes = _changes(client, sources, prune)
     if output is Format.json:
         say_json(changes.as_json())
     else:
-        _show(changes, source)
+        _show(changes, sources)
     _refuse_errors(changes)
 
 
-def apply(source: Source, yes: Yes = False, prune: Prune = False, output: Output = Format.text) -> None:
+def apply(sources: Sources, yes: Yes = False, prune: Prune = False, output: Output = Format.text) -> None:
     """Make the stored pipelines equal to the files: exactly what plan shows, all of it validated first."""
     with open_client() as client:
-        changes = _changes(client, source, prune)
+        changes = _changes(client, sources, prune)
         if output is Format.text:
-            _show(changes, source)
+            _show(changes, sources)
         _refuse_errors(changes)
         if changes.changes:
             ask("Apply?", output, yes)
@@ -111,21 +120,29 @@ def schema() -> None:
 # ── validate ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _validate(client: Client, item: str) -> list[Json]:
-    path = Path(item)
-    if path.exists() or path.suffix in SUFFIXES or "/" in item:
-        return [_validate_document(client, document) for document in _read(path)]
-    return [{"name": item, "file": None} | _verdict(client.validate(item))]
+def _validate(client: Client, item: str, seen: set[Path]) -> list[Json]:
+    if is_place(item):
+        return [_validate_document(client, each) for each in read(Path(item), seen)]
+    try:
+        return [{"name": item, "file": None} | _verdict(client.validate(item))]
+    except NotFound as error:
+        return [{"name": item, "file": None} | _refused("name", error)]
 
 
-def _validate_document(client: Client, document: Document) -> Json:
+def _validate_document(client: Client, document: Document | Unread) -> Json:
+    if isinstance(document, Unread):
+        return {"name": str(document.file), "file": str(document.file)} | _refused("file", document.error)
     known = {"name": document.name, "file": str(document.file)}
     try:
         return known | _verdict(client.validate(document.parse().model_dump(mode="json")))
     except ERRORS as error:
         if getattr(error, "status", 422) != 422:
             raise
-        return known | {"valid": False, "findings": [refusal("configuration", error.message, error.remedy).as_json()]}
+        return known | _refused("configuration", error)
+
+
+def _refused(where: str, error: VitrinaError | ClientError) -> Json:
+    return {"valid": False, "findings": [refusal(where, error.message, error.remedy).as_json()]}
 
 
 def _verdict(findings: list[Finding]) -> Json:
@@ -133,22 +150,14 @@ def _verdict(findings: list[Finding]) -> Json:
     return {"valid": valid, "findings": [finding.raw for finding in findings]}
 
 
-def _read(path: Path) -> list[Document]:
-    found = read_documents(path)
-    if not found:
-        raise ClientError(
-            f"there is no pipeline in {path}", "a file is called NAME.yaml and holds name, target_table, …"
-        )
-    return found
-
-
 # ── plan and apply ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _changes(client: Client, source: Path, prune: bool) -> Edits:
-    documents = _read(source)
-    parse_all(documents)
-    changes = compare(documents, [row.raw for row in client.pipelines()], prune=prune)
+def _changes(client: Client, sources: Sequence[Path], prune: bool) -> Edits:
+    """Every file is looked at before anything is refused, or asked."""
+    documents, unread = read_all(sources)
+    wanted = parse_all(documents, [each.error for each in unread])
+    changes = compare(wanted, [row.raw for row in client.pipelines()], prune=prune)
     for change in changes.changes:
         if change.wanted and change.matters and not change.errors:
             change.findings += [finding.raw for finding in client.validate(change.wanted.model_dump(mode="json"))]
@@ -198,7 +207,7 @@ def _say_next(changes: Edits) -> None:
         say(f"next: vitrina run {shlex.quote(idle[0])} --wait")
 
 
-def _show(changes: Edits, source: Path) -> None:
+def _show(changes: Edits, sources: Sequence[Path]) -> None:
     for change in changes.changes:
         sign, style = SIGNS[change.action]
         where = f"  ({change.file})" if change.file else ""
@@ -211,7 +220,7 @@ def _show(changes: Edits, source: Path) -> None:
         say(f"plan: {counts}, {len(changes.unchanged)} unchanged")
     else:
         say(f"nothing to do: {len(changes.unchanged)} unchanged")
-    if changes.others and source.is_dir():
+    if changes.others and any(source.is_dir() for source in sources):
         say(f"not in the files and kept (--prune deletes them): {', '.join(changes.others)}")
 
 

@@ -16,14 +16,16 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from vitrina.cli.completing import complete_names
+from vitrina.cli.given import find_given
 from vitrina.client import Client, ClientError
 from vitrina.domain.errors import VitrinaError
-from vitrina.settings import Settings
 
 ERRORS = (VitrinaError, ClientError)  # with a message and a remedy
 WIDE = 100_000  # elsewhere than on a terminal nothing is cut or wrapped
 STYLES = {
     "IDLE": "green",
+    "FOLLOWING": "green",
     "SUCCESS": "green",
     "RUNNING": "cyan",
     "RUN_REQUESTED": "cyan",
@@ -49,15 +51,6 @@ class Format(StrEnum):
 Output = Annotated[Format, typer.Option("--output", "-o", help="json: for programs, and nothing else on stdout.")]
 
 
-def complete_names(incomplete: str) -> list[str]:
-    """Pipelines whose names start so; none when the API cannot be asked."""
-    try:
-        with open_client() as client:
-            return [row.name for row in client.pipelines() if row.name.startswith(incomplete)]
-    except (*ERRORS, OSError, ValueError):
-        return []
-
-
 Which = Annotated[str, typer.Argument(metavar="NAME", help="Name or uuid.", autocompletion=complete_names)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Timeout = Annotated[float | None, typer.Option(min=0, help="Seconds to wait at most; then exit 1.")]
@@ -65,10 +58,9 @@ Timeout = Annotated[float | None, typer.Option(min=0, help="Seconds to wait at m
 
 @contextmanager
 def open_client() -> Iterator[Client]:
-    """A client of the API that the settings name."""
-    settings = Settings()
-    token = settings.token.get_secret_value() if settings.token else None
-    with Client.connect(settings.url, token, settings.home, retries=1) as client:
+    """A client of the API that the environment or `.env` names."""
+    given = find_given()
+    with Client.connect(given.url, given.token, given.home, retries=1) as client:
         yield client
 
 

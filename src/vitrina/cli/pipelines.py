@@ -1,11 +1,14 @@
 """Inspection at pipelines and switching them: list, get, status, state, runs, lineage, preview, enable, delete."""
 
 import json
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
+from vitrina.cli.choosing import Labels, Some, chosen, for_each, say_each
+from vitrina.cli.completing import complete_names
 from vitrina.cli.freshness import fresh, live_fields
 from vitrina.cli.output import (
     Format,
@@ -13,18 +16,18 @@ from vitrina.cli.output import (
     Which,
     Yes,
     ask,
-    complete_names,
     open_client,
+    parse_time,
     say,
     say_fields,
     say_json,
     say_table,
+    span,
     took,
     when,
 )
-from vitrina.client import ClientError
+from vitrina.client import ClientError, Pipeline
 from vitrina.domain.lifecycle import Status
-from vitrina.files import dump_pipeline
 
 COUNTS = ("read", "written", "deleted", "unchanged")
 
@@ -33,18 +36,22 @@ def list_(
     status: Annotated[Status | None, typer.Option(help="Only those in this status.")] = None,
     enabled: Annotated[bool | None, typer.Option("--enabled/--disabled", help="Only those.")] = None,
     name: Annotated[str | None, typer.Option(help="Only those whose names contain this.")] = None,
+    label: Labels = None,
     output: Output = Format.text,
 ) -> None:
     """List pipelines: where each stands and where it writes."""
     with open_client() as client:
-        found = [row.raw for row in client.pipelines(status=status, enabled=enabled, name=name)]
+        found = [row.raw for row in client.pipelines(status=status, enabled=enabled, name=name, labels=label or ())]
     if output is Format.json:
         say_json(found)
     elif found:
-        columns = ["name", "status", "mode", "schedule", "next", "live", "target"]
+        columns = ["name", "status", "mode", "schedule", "next", "live", "labels", "target"]
         say_table(columns, [_listed(row) for row in found])
     else:
-        say("no pipelines" + (" match" if status or name or enabled is not None else "; add one with: vitrina apply"))
+        say(
+            "no pipelines"
+            + (" match" if status or name or label or enabled is not None else "; add one with: vitrina apply")
+        )
 
 
 def get(which: Which, output: Output = Format.text) -> None:
@@ -54,6 +61,8 @@ def get(which: Which, output: Output = Format.text) -> None:
     if output is Format.json:
         say_json(row)
         return
+    from vitrina.files import dump_pipeline  # only here: it knows what a pipeline is, which takes as long as to ask
+
     say(f"# {_status(row)}, version {row['version']}")
     say(dump_pipeline(row["config"]).rstrip())
 
@@ -69,6 +78,7 @@ def status(which: Which, output: Output = Format.text) -> None:
     fields = {"pipeline": row["name"], "status": _status(row), "version": row["version"], "next": when(row["due_at"])}
     fields["wrong"] = ", ".join(f"{item['kind']}, since {when(item['since'])}" for item in row["incidents"])
     live = live_fields(row["live"]) | _waits(row["waits"])
+    fields |= {f"check {check['name']}": _check(check) for check in row.get("checks", ())}
     say_fields({name: value or None for name, value in fields.items()} | live | (_run_fields(run) if run else {}))
 
 
@@ -107,7 +117,7 @@ def runs(
     elif found:
         numbers = ("run", "attempt", *COUNTS, "batches")
         say_table(
-            ["run", "status", "attempt", "started", "took", *COUNTS, "batches", "error", "remedy"],
+            ["run", "status", "attempt", "started", "took", *COUNTS, "batches", "error", "remedy", "checks"],
             list(map(_run, found)),
             numbers,
         )
@@ -152,14 +162,14 @@ def preview(
     say_table(names, [[_cell(row[name]) for name in names] for row in found.rows], fold=True)
 
 
-def enable(which: Which, output: Output = Format.text) -> None:
+def enable(which: Some = None, label: Labels = None, output: Output = Format.text) -> None:
     """Let runners take a pipeline."""
-    _switch(which, True, output)
+    _switch(which, label, True, output)
 
 
-def disable(which: Which, output: Output = Format.text) -> None:
+def disable(which: Some = None, label: Labels = None, output: Output = Format.text) -> None:
     """Let no runner take a pipeline; a run under way ends as it would."""
-    _switch(which, False, output)
+    _switch(which, label, False, output)
 
 
 def reload_config(which: Which, output: Output = Format.text) -> None:
@@ -184,15 +194,24 @@ def delete(which: Which, yes: Yes = False, output: Output = Format.text) -> None
         say(f"{row.name} is forgotten; {row.target} stays as it is")
 
 
-def _switch(which: str, enabled: bool, output: Format) -> None:
-    with open_client() as client:
-        row = client.enable(which) if enabled else client.disable(which)
-    if row.config["enabled"] != enabled:
-        raise ClientError(f"{row.name} was changed by somebody else meanwhile")
-    if output is Format.json:
-        say_json(row.raw)
-    else:
-        say(f"{row.name} is {'enabled' if enabled else 'disabled'}")
+def _switch(which: str | None, labels: list[str] | None, enabled: bool, output: Format) -> None:
+    with chosen(which, labels) as (client, names):
+
+        def switch(name: str) -> Pipeline:
+            row = client.enable(name) if enabled else client.disable(name)
+            if row.config["enabled"] != enabled:
+                raise ClientError(f"{row.name} was changed by somebody else meanwhile")
+            return row
+
+        done = for_each(names, switch)
+        say_each(done, lambda row: f"{row.name} is {'enabled' if enabled else 'disabled'}", which, output)
+
+
+def _check(check: dict[str, Any]) -> str:
+    """How it stands, and what comes of it."""
+    effect = "" if check["outcome"] in (None, "kept", "blocked") else ", and is published"
+    since = f", since {when(check['since'])}" if check["since"] else ""
+    return f"{check['said']}{effect}{since}"
 
 
 def _status(row: dict[str, Any]) -> str:
@@ -204,13 +223,19 @@ def _listed(row: dict[str, Any]) -> list[Any]:
     config = row["config"]
     unscheduled = "continuously" if config["mode"] == "live" else "on request"
     schedule = config["schedule_interval"] or unscheduled
-    return [row["name"], _status(row), config["mode"], schedule, when(row["due_at"]), fresh(row["live"]), row["target"]]
+    waits = f", waits for {row['waits']['whom']}" if row["waits"] else ""
+    status, due, live = _status(row) + waits, when(row["due_at"]), fresh(row["live"])
+    labels = ", ".join(config["labels"])
+    return [row["name"], status, config["mode"], schedule, due, live, labels, row["target"]]
 
 
 def _run(run: dict[str, Any]) -> list[Any]:
     numbers = [run[f"rows_{name}"] for name in COUNTS] + [run["batches"]]
     attempt = run["attempt"] if run["attempt"] > 1 else None
-    wrong = [run["error"], run.get("remedy")]
+    told = [
+        f"{check['name']} {check['said']}" for check in run.get("broken_checks", ()) if check["outcome"] != "blocked"
+    ]
+    wrong = [run["error"], run.get("remedy"), "; ".join(told) or None]
     return [str(run["id"]), run["status"], attempt, when(run["started_at"]), took(run), *numbers, *wrong]
 
 
@@ -226,7 +251,17 @@ def _run_fields(run: dict[str, Any]) -> dict[str, Any]:
 def _waits(waits: dict[str, Any] | None) -> dict[str, Any]:
     if not waits:
         return {}
-    return {"waits for": f"{waits['said']} (waits since {when(waits['since'])})", "remedy": waits["remedy"]}
+    parts = [f"waits since {when(waits['since'])}", next_try(waits)]
+    name = "tried again after" if waits["kind"] == "failure" else "waits for"
+    return {name: f"{waits['said']} ({', '.join(filter(None, parts))})", "remedy": waits["remedy"] or None}
+
+
+def next_try(waits: dict[str, Any]) -> str:
+    """When it is tried next; empty if nobody can tell."""
+    if not waits.get("next_at"):
+        return ""
+    seconds = (parse_time(waits["next_at"]) - datetime.now(UTC)).total_seconds()
+    return f"next try in {span(seconds)}" if seconds >= 1 else "next try as soon as it answers"
 
 
 def _horizon(horizon: dict[str, Any] | None) -> dict[str, Any]:

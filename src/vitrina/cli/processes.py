@@ -1,6 +1,7 @@
 """Processes in the background: a pid file and a log each, in `$VITRINA_HOME`."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from vitrina.cli import stamps
 from vitrina.domain.errors import ConfigError
+from vitrina.settings import Settings
+
+START = "starting: vitrina "  # in its log, before all that it says
+ERROR = re.compile(r"^error: (.*?)$(?:\n +.*$)*(?:\nremedy: (.*)$)?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -34,12 +40,24 @@ class Background:
             return None
         return pid if _is_ours(pid) else None
 
-    def start(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
-        """Unless it runs already; with more in its environment than we have."""
+    @property
+    def port(self) -> int | None:
+        """The one that it was told on its command line."""
+        told = stamps.arguments(self._stamp)
+        return int(told[told.index("--port") + 1]) if "--port" in told else None
+
+    def changes(self, settings: Settings) -> list[str]:
+        """The settings that are others now than when it was started, while it is alive."""
+        return stamps.changes(self._stamp, settings) if self.pid else []
+
+    def start(self, *arguments: str, settings: Settings, environment: Mapping[str, str] | None = None) -> None:
+        """Unless it runs already; with more in its environment than we have. It finds the settings by itself."""
         if self.pid:
             return
         command = [sys.executable, "-m", "vitrina", *arguments]
         with self._open_log() as file:
+            file.write(f"{START}{' '.join(arguments)}\n".encode())
+            file.flush()
             child = subprocess.Popen(
                 command,
                 env=os.environ | (environment or {}),
@@ -49,6 +67,7 @@ class Background:
                 start_new_session=True,
             )
         self._pid_file.write_text(str(child.pid))
+        stamps.write(self._stamp, settings, list(arguments))
 
     def _open_log(self) -> BinaryIO:
         """For nobody else's eyes: it quotes queries and what is wrong with rows."""
@@ -67,15 +86,29 @@ class Background:
                 if time.monotonic() > deadline:
                     raise ConfigError(f"{self.name}, process {pid}, does not end", f"see {self.log}, or kill -9 {pid}")
                 time.sleep(0.05)
-        self._pid_file.unlink(missing_ok=True)
+        for file in (self._pid_file, self._stamp):
+            file.unlink(missing_ok=True)
 
     def last_words(self) -> str:
         """The end of its log, for an error message."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-5:]) if self.log.exists() else ""
 
+    def failure(self) -> ConfigError:
+        """Why it ended: its own error with its own remedy, if it has said one since it was started."""
+        said = self.log.read_text(errors="replace").rpartition(START)[2] if self.log.exists() else ""
+        found = ERROR.findall(said)
+        if not found:
+            return ConfigError(f"{self.name} did not start: {self.last_words()}", f"look at {self.log}")
+        message, remedy = found[-1]
+        return ConfigError(f"{self.name} did not start: {message.strip()}", remedy.strip())
+
     @property
     def _pid_file(self) -> Path:
         return self.home / f"{self.name}.pid"
+
+    @property
+    def _stamp(self) -> Path:
+        return self.home / f"{self.name}.settings"
 
 
 def all_of(home: Path) -> list[Background]:

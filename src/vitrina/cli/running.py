@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from vitrina.cli.choosing import Each, Labels, Some, chosen, for_each, say_each
 from vitrina.cli.output import (
     Format,
     Output,
@@ -21,7 +22,7 @@ from vitrina.cli.output import (
     when,
 )
 from vitrina.cli.watching import Patience, Watch, screen
-from vitrina.client import Client, ClientError, Request, Requested, Run, check_deadline
+from vitrina.client import Client, ClientError, Request, Requested, Run, Status, check_deadline
 
 Json = dict[str, Any]
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="Until it has ended; exit 1 unless it succeeded.")]
@@ -30,7 +31,8 @@ KINDS = ("missing", "extra", "different")
 
 
 def run(
-    which: Which,
+    which: Some = None,
+    label: Labels = None,
     wait: Wait = False,
     restart: Annotated[bool, typer.Option("--restart", help="Drop the checkpoint first.")] = False,
     allow_deletes: AllowDeletes = False,
@@ -39,10 +41,27 @@ def run(
     output: Output = Format.text,
 ) -> None:
     """Ask for a run; a paused or failed pipeline goes on."""
-    options = {"restart": restart, "allow_deletes": allow_deletes, "rebuild": rebuild}
-    with open_client() as client:
-        requested = client.run(which, restart=restart, allow_deletes=allow_deletes, rebuild=rebuild)
-        _await(client, requested, options, wait, timeout, output)
+    options: Json = {"restart": restart, "allow_deletes": allow_deletes, "rebuild": rebuild}
+    with chosen(which, label) as (client, names):
+        if which:
+            _await(client, client.run(which, **options), options, wait, timeout, output)
+            return
+        asked = for_each(names, lambda name: client.run(name, **options))
+        for requested in asked.values():
+            _say_unheeded(requested, options)
+        _await_each(client, asked, which, wait, timeout, output)
+
+
+def resume(
+    which: Some = None, label: Labels = None, wait: Wait = False, timeout: Timeout = None,
+    output: Output = Format.text,
+) -> None:  # fmt: skip
+    """Let what is paused, or asked to pause, go on; what is not is left as it is."""
+    with chosen(which, label) as (client, names):
+        resting = [name for name in names if client.status(name).status in ("PAUSED", "PAUSE_REQUESTED")]
+        if which and not resting:
+            raise ClientError(f"{which} is not paused: there is nothing to resume", f"vitrina run {which}")
+        _await_each(client, for_each(resting, client.run), which, wait, timeout, output)
 
 
 def repair(
@@ -53,28 +72,33 @@ def repair(
     with open_client() as client:
         requested = client.repair(which, allow_deletes=allow_deletes)
         _await(client, requested, {"allow_deletes": allow_deletes}, wait, timeout, output)
+    if wait and output is Format.text:
+        say(f"it is compared again now; see: vitrina reconcile {which} --last")
 
 
 def pause(
-    which: Which,
+    which: Some = None,
+    label: Labels = None,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Until it rests; exit 1 if it does not.")] = False,
     now: Annotated[bool, typer.Option("--now", help="Cancel what is under way; do not wait for its batch.")] = False,
     timeout: Timeout = None,
     output: Output = Format.text,
 ) -> None:
     """Ask for a pause: after the current batch, or at once if it is not running."""
-    with open_client() as client:
-        requested = client.pause(which, now=now)
+    with chosen(which, label) as (client, names):
+        asked = for_each(names, lambda name: client.pause(name, now=now))
         if not wait:
-            _say_requested(requested, output)
+            say_each(asked, _requested, which, output)
             return
-        with screen(requested.name, output) as shown:
-            status = Watch(client, requested, shown, _deadline(timeout)).until_paused()
-    if output is Format.json:
-        say_json(status.raw)
-    else:
-        say(f"{status.name} is {status.status}")
-    if status.status != "PAUSED":
+        deadline = _deadline(timeout)
+
+        def rest(name: str) -> Status:
+            with screen(asked[name].name, output) as shown:
+                return Watch(client, asked[name], shown, deadline).until_paused()
+
+        rested = Each({name: rest(name) for name in asked}, asked.failed)
+        say_each(rested, lambda status: f"{status.name} is {status.status}", which, output)
+    if any(status.status != "PAUSED" for status in rested.values()):
         raise typer.Exit(1)
 
 
@@ -97,7 +121,7 @@ def reconcile(
         )
         if asked is None:
             raise ClientError(f"{which} was never reconciled", "leave out --last")
-        answer = _answered(client, asked, _deadline(timeout)).raw
+        answer = answered(client, asked, _deadline(timeout)).raw
     report = answer["result"]
     if output is Format.json:
         say_json(answer)
@@ -125,26 +149,55 @@ def _say_unheeded(requested: Requested, options: dict[str, bool]) -> None:
         note(f"{requested.name} was {requested.status} already: {named} has no effect on that run")
 
 
+def _await_each(
+    client: Client, asked: Each[Requested], which: str | None, wait: bool, timeout: float | None, output: Format
+) -> None:
+    """The runs of several, one after the other as they were asked for; exit 1 unless all succeeded."""
+    if not wait:
+        say_each(asked, _requested, which, output)
+        return
+    deadline = _deadline(timeout)
+
+    def end(requested: Requested) -> Run:
+        with screen(requested.name, output) as shown:
+            return Watch(client, requested, shown, deadline).until_end()
+
+    ended = Each({name: end(requested) for name, requested in asked.items()}, asked.failed)
+    say_each(ended, _ended, which, output)
+    if any(run.status != "SUCCESS" for run in ended.values()):
+        raise typer.Exit(1)
+
+
+def _requested(requested: Requested) -> str:
+    return f"{requested.name} is {requested.status}" + ("" if requested.changed else " already")
+
+
 def _say_requested(requested: Requested, output: Format) -> None:
     if output is Format.json:
         say_json(requested.raw)
     else:
-        say(f"{requested.name} is {requested.status}" + ("" if requested.changed else " already"))
+        say(_requested(requested))
+
+
+def _ended(run: Run) -> str:
+    counts = ", ".join(f"{number:,} {name}" for name, number in run.counts.items())
+    why = f": {run.error}" if run.error else ""
+    return f"{run.name}: {run.status} in {took(run.raw)}, rows {counts}{why}"
 
 
 def _say_ended(run: Run, output: Format) -> None:
     if output is Format.json:
         say_json(run.raw)
     elif run.status != "FAILED":
-        counts = ", ".join(f"{number:,} {name}" for name, number in run.counts.items())
-        say(f"{run.name}: {run.status} in {took(run.raw)}, rows {counts}")
+        say(_ended(run))
     if run.status == "FAILED":
         raise ClientError(f"{run.name} FAILED: {run.error}", run.remedy or "")
     if run.status != "SUCCESS":
         raise typer.Exit(1)
 
 
-def _answered(client: Client, request: Request, deadline: float | None) -> Request:
+def answered(client: Client, request: Request, deadline: float | None) -> Request:
+    """Once a runner has answered."""
     patience = Patience(client)
     while request.status not in ("DONE", "FAILED"):
         check_deadline(deadline)

@@ -7,37 +7,38 @@ import shutil
 import socket
 import subprocess
 import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
-import httpx
 import typer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo
-from rich.text import Text
 
 from vitrina import bootstrap
-from vitrina.cli.output import note, program, say, say_beside
+from vitrina.cli.output import note, program, say
 from vitrina.cli.processes import Background, all_of
-from vitrina.cli.provisioning import SIGN_INS, provision
-from vitrina.client import is_local
-from vitrina.client.transport import needs_certificates
+from vitrina.cli.provisioning import provision, require_sign_ins
+from vitrina.cli.restarting import START_SECONDS, restart_changed, start_api, start_runner
+from vitrina.cli.roles import count_lacks, require_roles, say_roles
+from vitrina.control.services.waiting import waiting
 from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError
 from vitrina.domain.lifecycle import Status
 from vitrina.embedded.elasticsearch import EmbeddedElasticsearch, embedded_elasticsearch
 from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.log import configure_logging
-from vitrina.meta import roles as meta_roles
-from vitrina.meta.db import connect, fetch_one, queries
+from vitrina.meta.db import Connection, connect, fetch_one, queries
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.sessions import SessionRepo
 from vitrina.meta.repos.tokens import TokenRepo
-from vitrina.settings import Settings
-from vitrina.transforms.running import begin_worker
+from vitrina.settings import DEMO, Settings
+from vitrina.spelling import misspelt
 
 if TYPE_CHECKING:
     from vitrina.runner.main import Runner
 
-ENDED = (Status.IDLE, Status.PAUSED, Status.FAILED)
+ENDED = (Status.IDLE, Status.FOLLOWING, Status.PAUSED, Status.FAILED)
 db = typer.Typer(help="About the warehouse.", no_args_is_help=True)
 
 
@@ -52,30 +53,14 @@ def migrate(
     warehouse = bootstrap.open_warehouse(settings)
     report = bootstrap.set_up(warehouse, settings)
     say("the meta-store is up to date")
-    _show_report(report)
-    if with_secrets:
+    if not with_secrets:
+        count_lacks(report)
+    else:
+        say_roles(report)
         with connect(warehouse.direct, "provision") as conn:
             for line in provision(conn, settings):
                 say(line)
-
-
-def roles() -> None:
-    """Create the roles and grant what the settings name; on a server of your own, print how to sign in as each."""
-    settings = Settings()
-    warehouse = bootstrap.open_warehouse(settings)
-    with connect(warehouse.direct, "roles") as conn:
-        report = meta_roles.ensure_roles(conn, settings.allowed_source_schemas, settings.mart_schemas)
-        _show_report(report)
-        if warehouse.embedded or not report.separated:
-            note("the roles are up to date" if report.separated else "every process signs in as the owner")
-            return
-        note("the roles are up to date, each with a new password; put these into the environment or .env:")
-        for variable, role in SIGN_INS.items():
-            password = secrets.token_urlsafe(24)
-            meta_roles.set_password(conn, role, password)
-            owner = warehouse.direct if role == meta_roles.CAPTURE else warehouse.owner  # no pooler passes a WAL stream
-            conninfo = make_conninfo(owner, user=role, password=password)
-            typer.echo(f"{variable}='{conninfo}'")
+        require_roles(report)
 
 
 def runner(
@@ -83,6 +68,9 @@ def runner(
     pipeline: Annotated[
         str | None, typer.Option(help="With --once: run just this one (name or uuid), due or not.")
     ] = None,
+    patience: Annotated[
+        float, typer.Option(min=0, help="With --pipeline: for how many seconds to wait for a server that is away.")
+    ] = 300,
     alive: Annotated[
         bool,
         typer.Option("--alive", help="Run nothing; exit 1 if the meta-store no longer hears of this host's runner."),
@@ -91,6 +79,8 @@ def runner(
     """Run pipelines in the foreground, until SIGTERM."""
     settings = Settings()
     if settings.transform_modules and not alive:
+        from vitrina.transforms.running import begin_worker
+
         begin_worker(settings)  # it loads what it needs while this process does
     from vitrina.runner.main import Runner  # only here: it takes as long to import as everything else
 
@@ -108,7 +98,7 @@ def runner(
     elif pipeline is None:
         worker.run_once()
     else:
-        _run_just(worker, pipeline)
+        _run_just(worker, pipeline, patience)
 
 
 def up(
@@ -123,17 +113,21 @@ def up(
 ) -> None:
     """Start Postgres, migrate, and start the API and runners in the background; return when the API answers."""
     settings = Settings()
+    for given, meant in misspelt():
+        note(f"{given} is no setting, and has no effect: {meant} must be meant")
     if search:
         _start_search(settings)
     if postgres_port is not None and not settings.database_url:
         EmbeddedPostgres(settings.home / "postgres", port=postgres_port).start()
     warehouse = bootstrap.open_warehouse(settings)
-    _show_report(bootstrap.set_up(warehouse, settings))
+    count_lacks(bootstrap.set_up(warehouse, settings))
+    require_sign_ins(settings)
     _ensure_token(warehouse, settings)
-    address = _start_api(settings, port)
+    restart_changed(settings)
+    address = start_api(settings, port)
     for number in range(1, runners + 1):
-        own = _own_port(settings, number)
-        Background(settings.home, f"runner-{number}").start("runner", environment=own)
+        start_runner(settings, number)
+    _await_runners(warehouse, settings)
     _say_search(settings)
     say(f"up: {address}/docs, the token is in {settings.home / 'token'}")
     say(f"console, signed in once with this link, within a quarter of an hour: {_link(warehouse, settings, address)}")
@@ -151,7 +145,7 @@ def down(
         server.purge() if purge else server.stop()
     if purge:
         shutil.rmtree(settings.home / "logs", ignore_errors=True)
-        for name in ("token", "url"):
+        for name in ("token", "url", DEMO):
             (settings.home / name).unlink(missing_ok=True)
     say("down" + (", and the data is gone" if purge else ""))
 
@@ -218,7 +212,8 @@ def _require_heard(settings: Settings) -> None:
         raise FatalError(f"no runner of {socket.gethostname()} has been heard of", "restart it")
 
 
-def _run_just(worker: "Runner", which: str) -> None:
+def _run_just(worker: "Runner", which: str, patience: float) -> None:
+    deadline = datetime.now(UTC) + timedelta(seconds=patience)
     with worker.connections.open_warehouse("once") as conn:
         pipelines = PipelineRepo(conn)
         stored = pipelines.get(which)
@@ -229,10 +224,26 @@ def _run_just(worker: "Runner", which: str) -> None:
         if pipelines.get(stored.id).status == Status.RUNNING:
             note(f"{stored.name}: another runner has it, waiting for its end")
         while (status := pipelines.get(stored.id).status) not in ENDED and not worker.stopping.wait(0.2):
-            pass
+            if status == Status.RUN_REQUESTED and not _try_again(worker, conn, stored.id, deadline):
+                break
     say(f"{stored.name}: {status}")
-    if status != Status.IDLE:  # failed, paused, or we were stopped by a signal
+    if status not in (Status.IDLE, Status.FOLLOWING):  # failed, paused, or we were stopped by a signal
         raise typer.Exit(1)
+
+
+def _try_again(worker: "Runner", conn: Connection, pipeline_id: UUID, deadline: datetime) -> bool:
+    """It waits for somebody, and maybe nobody else is here to go on with it. False: that would take too long."""
+    found = waiting(conn, [pipeline_id]).get(pipeline_id)
+    if found and found.next_at:
+        if max(found.next_at, datetime.now(UTC)) > deadline:
+            note(f"{found.name} waits for {found.whom}: {found.said}; a runner, or this command again, goes on with it")
+            return False
+        seconds = max((found.next_at - datetime.now(UTC)).total_seconds(), 0.0)
+        note(f"{found.name} waits for {found.whom}, next try in {seconds:.0f} s: {found.said}")
+        worker.stopping.wait(seconds)
+    if not worker.stopping.is_set():
+        replace(worker).run_once(pipeline_id)
+    return True
 
 
 def _servers(settings: Settings) -> list[EmbeddedElasticsearch | EmbeddedPostgres]:
@@ -260,17 +271,6 @@ def _say_search(settings: Settings) -> None:
         say(f"Elasticsearch is not running: {program()} down, then {program()} up --search")
 
 
-def _show_report(report: meta_roles.RoleReport) -> None:
-    if not report.separated:
-        say_beside(
-            Text("degraded: ", "yellow"),
-            "one role does everything; the reader's role could not be created",
-            stderr=True,
-        )
-    for said in report.notes:
-        say_beside(Text("note: ", "yellow"), said, stderr=True)
-
-
 def _ensure_token(warehouse: bootstrap.Warehouse, settings: Settings) -> None:
     """An admin token in a file that only we can read, where the command line finds it by itself."""
     file = settings.home / "token"
@@ -284,40 +284,29 @@ def _ensure_token(warehouse: bootstrap.Warehouse, settings: Settings) -> None:
             handle.write(tokens.create(name, "admin"))
 
 
+def _await_runners(warehouse: bootstrap.Warehouse, settings: Settings) -> None:
+    """Until the meta-store has heard of each: one that ends before says why."""
+    waiting = [process for process in all_of(settings.home) if process.name.startswith("runner-")]
+    deadline = time.monotonic() + START_SECONDS
+    with connect(warehouse.owner, "up") as conn:
+        while waiting := [process for process in waiting if not _is_heard(conn, process)]:
+            if time.monotonic() > deadline:
+                names = ", ".join(process.name for process in waiting)
+                note(f"not heard of yet: {names}; see {program()} logs")
+                return
+            time.sleep(0.1)
+
+
+def _is_heard(conn: Connection, process: Background) -> bool:
+    pid = process.pid
+    if pid is None:
+        raise process.failure()
+    row = fetch_one(conn, queries("runners")["known"], {"name": f"{socket.gethostname()}:{pid}"})
+    return bool(row and row["yes"])
+
+
 def _link(warehouse: bootstrap.Warehouse, settings: Settings, address: str) -> str:
     """What is after the # stays in the browser: no log and no proxy sees it."""
     with connect(warehouse.owner, "token") as conn:
         secret = SessionRepo(conn).link((settings.home / "token").read_text().strip())
     return f"{address}/console/sign-in#{secret}"
-
-
-def _own_port(settings: Settings, number: int) -> dict[str, str]:
-    """Several runners of one machine: the metrics of each on a port of its own, one after the other."""
-    first = settings.runner_metrics_port
-    return {"VITRINA_RUNNER_METRICS_PORT": str(first + number - 1)} if first else {}
-
-
-def _start_api(settings: Settings, port: int | None) -> str:
-    api, address = Background(settings.home, "api"), f"http://{settings.host}:{port or settings.port}"
-    if api.pid and (settings.home / "url").exists():
-        there = (settings.home / "url").read_text()
-        if port is not None and there != address:
-            raise ConfigError(f"the API is up already, at {there}", "vitrina down, then up again with that port")
-        return there
-    api.start("serve", "--port", str(port or settings.port))
-    deadline = time.monotonic() + 30
-    while not _answers(address):
-        if api.pid is None or time.monotonic() > deadline:
-            api.stop()
-            raise ConfigError(f"the API did not start on {address}: {api.last_words()}", "choose another --port")
-        time.sleep(0.1)
-    (settings.home / "url").write_text(address)
-    return address
-
-
-def _answers(address: str) -> bool:
-    try:
-        with httpx.Client(trust_env=not is_local(address), verify=needs_certificates(address), timeout=2) as client:
-            return client.get(f"{address}/readyz").status_code == 200
-    except httpx.HTTPError:
-        return False

@@ -14,7 +14,7 @@ from vitrina.client import POLL_SECONDS, Client, NotFound, Requested, Run, Statu
 from vitrina.domain.events import Event, Measured
 
 Json = dict[str, Any]
-ENDED = ("IDLE", "PAUSED", "FAILED")
+ENDED = ("IDLE", "FOLLOWING", "PAUSED", "FAILED")
 QUIET_SECONDS = 3  # before we look whether there is a runner at all
 LINE_SECONDS = 1.0  # between two lines about batches, elsewhere than on a terminal
 
@@ -37,6 +37,8 @@ class Tally:
         """One more event."""
         fields, at = cast(Measured, event["fields"]), parse_time(event["at"])
         self.phase = event.get("message") or event["event"]
+        if event["event"] == Event.WAITS:
+            self.phase = "waits for {neighbour}, next try in {in_seconds:g} s".format_map(event["fields"])
         self.first = self.first or at
         self.read += fields.get("rows_read", 0)
         self.moved += fields.get("rows_written", 0) + fields.get("rows_deleted", 0)

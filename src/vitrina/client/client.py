@@ -1,7 +1,7 @@
 """The client: a method per thing that the API can do."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -13,6 +13,8 @@ from .events import POLL_SECONDS, Event, check_deadline, follow
 from .finding import find
 from .outcome import Outcome, judge
 from .records import (
+    Delivery,
+    Destination,
     Finding,
     Pipeline,
     Preview,
@@ -22,6 +24,8 @@ from .records import (
     Requested,
     Run,
     Runner,
+    Source,
+    SourceAnswer,
     State,
     Status,
     Version,
@@ -74,10 +78,16 @@ class Client:
     # ── looking ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def pipelines(
-        self, *, status: str | None = None, enabled: bool | None = None, name: str | None = None
+        self,
+        *,
+        status: str | None = None,
+        enabled: bool | None = None,
+        name: str | None = None,
+        labels: Sequence[str] = (),
     ) -> Iterator[Pipeline]:
-        """All that match, by name; `name` is a part of it."""
-        return self._pages(Pipeline, "/pipelines", "after", {"status": status, "enabled": enabled, "name": name})
+        """All that match, by name; `name` is a part of it. All labels must be there, a bare name meaning any value."""
+        asked = {"status": status, "enabled": enabled, "name": name, "label": list(labels) or None}
+        return self._pages(Pipeline, "/pipelines", "after", asked)
 
     def pipeline(self, which: str) -> Pipeline:
         """One of them; `which` is a name or a uuid, here and everywhere."""
@@ -106,6 +116,32 @@ class Client:
     def runners(self) -> list[Runner]:
         """The runner processes seen within a day."""
         return [read(Runner, row) for row in self.get("/runners")]
+
+    def sources(self) -> list[Source]:
+        """The warehouse, and the sources that settings name; none of them is asked."""
+        return [read(Source, row) for row in self.get("/sources")]
+
+    def source(self, name: str) -> SourceAnswer:
+        """One of them, asked, with its tables in `raw`."""
+        return read(SourceAnswer, self.get(f"/sources/{quote(name, safe='')}"))
+
+    def test_source(self, name: str) -> SourceAnswer:
+        """Whether it answers, now, and what can be kept of it."""
+        return read(SourceAnswer, self.post(f"/sources/{quote(name, safe='')}/test", again=True))
+
+    def destinations(self) -> list[Destination]:
+        """Whom runners tell alerts."""
+        return [read(Destination, row) for row in self.get("/alerts/destinations")]
+
+    def deliveries(self, destination: str | None = None, limit: int = 50) -> list[Delivery]:
+        """The last deliveries of alerts, newest first; to one destination, if one is named."""
+        place = f"/destinations/{quote(destination, safe='')}" if destination else ""
+        found = self.get(f"/alerts{place}/deliveries", limit=limit)
+        return [read(Delivery, row) for row in found["items"]]
+
+    def ask_test_alert(self, destination: str) -> Request:
+        """Have a runner tell it that this is a test; `wait_for` it if it is not answered yet."""
+        return read(Request, self.post(f"/alerts/destinations/{quote(destination, safe='')}/test"))
 
     def fresh_as_of(self, which: str) -> datetime | None:
         """The mart has whatever was committed before: by its live position, or its last success. None: never filled."""
@@ -202,7 +238,7 @@ class Client:
         return judge(requested, status, runs)
 
     def wait(self, requested: Requested, timeout: float | None = None) -> Run:
-        """The run, once it has succeeded, over every attempt; RunFailed, RunPaused, RunDropped or TimedOut else."""
+        """The run, once it has succeeded, over all its attempts; RunFailed, RunPaused, RunDropped or TimedOut else."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while not (found := self.outcome(requested)).ended:
             check_deadline(deadline)

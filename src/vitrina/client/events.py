@@ -5,8 +5,6 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import httpx
-
 from .errors import Json, TimedOut
 from .transport import CONNECT_SECONDS, READ_SECONDS, Transport, answer, unreachable
 
@@ -25,6 +23,8 @@ class Event:
 
 def follow(transport: Transport, run_id: int, deadline: float | None) -> Iterator[Event]:
     """From a run's start to its end; a broken stream goes on where it broke."""
+    import httpx
+
     last, broken = "", 0
     while True:
         try:
@@ -43,6 +43,8 @@ def follow(transport: Transport, run_id: int, deadline: float | None) -> Iterato
 
 def stream(transport: Transport, run_id: int, last: str, deadline: float | None) -> Iterator[Event]:
     """One connection's worth, after the event `last`."""
+    import httpx
+
     left = READ_SECONDS if deadline is None else min(READ_SECONDS, max(0.1, deadline - time.monotonic()))
     headers = {"Last-Event-ID": last} if last else {}
     timeout = httpx.Timeout(left, connect=CONNECT_SECONDS)

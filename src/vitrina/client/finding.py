@@ -13,7 +13,7 @@ def find(url: str | None, token: str | None, home: Path | None) -> tuple[str, st
     """URL and token, or a ClientError that says what is missing."""
     home = home or Path(os.environ.get("VITRINA_HOME") or ".vitrina")
     url = find_url(url or os.environ.get("VITRINA_URL"), home)
-    token = find_token(token or os.environ.get("VITRINA_TOKEN"), home)
+    token = find_token(token or os.environ.get("VITRINA_TOKEN") or _in_a_file(), home)
     if not url.startswith(("http://", "https://")):
         raise ClientError(f"VITRINA_URL is no address: {url}", f"write {DEFAULT_URL}, for example")
     if not token:
@@ -37,3 +37,13 @@ def find_token(given: str | None, home: Path) -> str:
         return ""
     except OSError as error:
         raise ClientError(f"the token in {kept} cannot be read: {error.strerror}", "set VITRINA_TOKEN") from error
+
+
+def _in_a_file() -> str | None:
+    """As containers get it."""
+    file = os.environ.get("VITRINA_TOKEN_FILE")
+    try:
+        return Path(file).read_text().strip() if file else None
+    except OSError as error:
+        said = f"VITRINA_TOKEN_FILE names {file}, which cannot be read: {error.strerror}"
+        raise ClientError(said, "correct it, or set VITRINA_TOKEN") from error

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from .errors import RunDropped, RunFailed, RunPaused
 from .records import Requested, Run, Status
 
-RESTING = ("IDLE", "PAUSED", "FAILED")
+RESTING = ("IDLE", "FOLLOWING", "PAUSED", "FAILED")
 
 
 @dataclass(frozen=True)
@@ -30,22 +30,22 @@ class Outcome:
 def judge(requested: Requested, status: Status, runs: Sequence[Run]) -> Outcome:
     """From a look at the status, and then at the runs after the request, oldest first.
 
-    A failed attempt is followed by another while the pipeline is at work. A paused run goes on in the next: a runner
-    that ends hands its work back, and who resumes a pipeline resumes our run. Whatever else comes is not ours.
+    A run that failed is over; older servers have a row for each of its attempts. A paused run goes on in the next: a
+    runner that ends hands its work back, and who resumes a pipeline resumes our run. Whatever else comes is not ours.
     """
-    resting = status.status in RESTING
+    resting = status.status in RESTING or (status.status == "RUN_REQUESTED" and not status.enabled)
     for run, following in zip_longest(runs, runs[1:]):
         if run.status in ("SUCCESS", "RUNNING"):
             return Outcome(run, run.status == "SUCCESS")
+        if run.status == "FAILED" and (following is None or following.attempt == 1):
+            return Outcome(run, True)
         if following is None:
             return Outcome(run, resting)
-        if run.status == "FAILED" and following.attempt == 1:
-            return Outcome(run, True)
     return _nothing_yet(requested, status, resting)
 
 
 def _nothing_yet(requested: Requested, status: Status, resting: bool) -> Outcome:
-    if status.status == "IDLE" and not requested.changed and status.last_run:
+    if status.status in ("IDLE", "FOLLOWING") and not requested.changed and status.last_run:
         return Outcome(status.last_run, True)  # a live pipeline's run that we joined is kept with those of its hour
     if resting or not status.enabled:
         standing = status.status if status.enabled else "disabled"

@@ -33,7 +33,7 @@ class Finding(Record):
 
 @dataclass(frozen=True)
 class Run(Record):
-    """One attempt."""
+    """One run, with as many attempts as it took: `attempt` is the last; `raw` of a single one has `attempts`."""
 
     id: int
     pipeline_id: UUID
@@ -53,6 +53,8 @@ class Run(Record):
     batches: int
     error: str | None
     remedy: str | None = None  # what to do about the error
+    waiting_since: datetime | None = None  # it is open, and nobody has it: it goes on in another attempt
+    broken_checks: list[Json] = field(default_factory=list)  # those that were not kept: name, effect, outcome, said …
 
     @property
     def counts(self) -> dict[str, int]:
@@ -92,6 +94,7 @@ class Pipeline(Record):
     config: Json
     findings: list[Finding]
     live: Live | None
+    waits: Json | None  # what it waits for without a slot: kind, since, whom, said, remedy, next_at and more
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,10 @@ class Status(Record):
     last_run: Run | None
     live: Live | None
     incidents: list[Json]  # what is wrong now, and was told by an alert: kind, since
-    waits: Json | None  # whom it waits for before it can go live: since, holder, said, remedy
+    waits: Json | None  # what it waits for without a slot: kind, since, whom, said, remedy, next_at and more
+    checks: list[Json] = field(
+        default_factory=list
+    )  # what it asks of its mart, and how that stands: name, said and more
 
 
 @dataclass(frozen=True)
@@ -199,6 +205,59 @@ class Runner(Record):
     alive: bool
     neighbours: dict[str, dict[str, str]] = field(default_factory=dict)
     """Sources by name, and sinks by prefix (`es:`), that do not answer it: `since` and `error`."""
+
+
+@dataclass(frozen=True)
+class Source(Record):
+    """A source, without asking it; the address has no secrets."""
+
+    name: str
+    kind: str
+    address: str
+    setting: str
+    pipelines: int
+    captured_by: str | None
+
+
+@dataclass(frozen=True)
+class SourceAnswer(Source):
+    """A source as it answered just now; `raw` has its schemas, the ways to keep marts of it, and its tables."""
+
+    answers: bool
+    milliseconds: float
+    error: str | None
+    remedy: str | None
+    version: str | None
+    role: str | None
+
+
+@dataclass(frozen=True)
+class Destination(Record):
+    """Whom runners tell alerts; `raw` has its filters."""
+
+    name: str
+    format: str
+    place: str
+    known: bool
+    last_status: str | None
+    last_error: str | None
+    last_at: datetime | None
+    waiting: int
+
+
+@dataclass(frozen=True)
+class Delivery(Record):
+    """An alert told to a destination, or a test; `raw` has more."""
+
+    id: int
+    destination: str
+    event: str
+    pipeline: str | None
+    created_at: datetime
+    status: str
+    attempts: int
+    last_error: str | None
+    answer: str | None
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,30 @@
-"""One request: what may be asked again is, and a problem becomes the exception of its kind."""
+"""One request: what may be asked again is, and a problem becomes the exception of its kind.
+
+httpx is imported where something is asked: whoever only looks at the client, as a shell does, need not wait for it.
+"""
 
 import time
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from .errors import BY_STATUS, ClientError, Json, Refused, Unavailable, Unreachable
+
+if TYPE_CHECKING:
+    import httpx
 
 READ_SECONDS = 60.0
 CONNECT_SECONDS = 5.0
 BACKOFF_SECONDS = 0.2  # before the first try again; doubled each time
 START = "start one with: vitrina up (or vitrina serve), or set VITRINA_URL"
 GET_TOKEN = "vitrina up keeps one in $VITRINA_HOME/token; or set VITRINA_TOKEN to one of: vitrina token create NAME"
-REMEDIES = {401: GET_TOKEN, 404: "see what there is with: vitrina list"}
+SEE = "see what there is with: vitrina list"
 
 
 class Transport:
     """HTTP to one API, with one token."""
 
     def __init__(self, url: str, token: str, retries: int) -> None:
+        import httpx
+
         self.url, self.retries = url, retries
         self.http = httpx.Client(
             base_url=f"{url}/api/v1",
@@ -30,6 +36,8 @@ class Transport:
 
     def send(self, method: str, path: str, *, again: bool = False, **more: Any) -> Any:
         """The answer, as JSON. `again`: doing it twice is doing it once, so a lost answer may be asked for again."""
+        import httpx
+
         for attempt in range(self.retries):
             try:
                 return self._once(method, path, **more)
@@ -40,6 +48,8 @@ class Transport:
         return self._once(method, path, **more)
 
     def _once(self, method: str, path: str, **more: Any) -> Any:
+        import httpx
+
         try:
             response = self.http.request(method, path, **more)
         except httpx.TimeoutException as error:
@@ -49,24 +59,24 @@ class Transport:
         return answer(response)
 
 
-def answer(response: httpx.Response) -> Any:
+def answer(response: "httpx.Response") -> Any:
     """Its JSON, or the exception that its problem stands for."""
     if response.is_success:
         return response.json() if response.content else None
     raise _problem(response)
 
 
-def _problem(response: httpx.Response) -> ClientError:
+def _problem(response: "httpx.Response") -> ClientError:
     body, status = _body(response), response.status_code
     kind = BY_STATUS.get(status, Refused)
     if "detail" not in body:
         said = f"{response.request.url} answered {status}"
         return kind(said, "is that a Vitrina API? See VITRINA_URL", status)
-    remedy = REMEDIES.get(status) or body.get("remedy", "")
+    remedy = GET_TOKEN if status == 401 else body.get("remedy") or (SEE if status == 404 else "")
     return kind(body["detail"], remedy, status, body.get("findings", ()))
 
 
-def _body(response: httpx.Response) -> Json:
+def _body(response: "httpx.Response") -> Json:
     try:
         body = response.json()
     except ValueError:
@@ -81,6 +91,8 @@ def unreachable(url: str) -> Unreachable:
 
 def is_local(url: str) -> bool:
     """Whether it is this machine, which no proxy of the environment can reach."""
+    import httpx
+
     host = httpx.URL(url).host
     return host == "localhost" or host == "::1" or host.startswith("127.")
 
@@ -92,6 +104,8 @@ def needs_certificates(url: str) -> bool:
 
 def is_alive(url: str) -> None:
     """Raise Unreachable unless an API answers."""
+    import httpx
+
     try:
         httpx.get(
             f"{url}/livez", timeout=CONNECT_SECONDS, trust_env=not is_local(url), verify=needs_certificates(url)

@@ -12,6 +12,9 @@ VitrinaError
 class VitrinaError(Exception):
     """An error with a message for people: what is wrong, and what to do about it."""
 
+    neighbour = ""  # who is away, if that is what is wrong: a source's name, or a sink's prefix
+    at = 0  # where in the statement it is wrong, in characters from 1; 0: that is not known
+
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
         self.message = message
@@ -23,6 +26,10 @@ class VitrinaError(Exception):
 
 class ConfigError(VitrinaError):
     """Fix the configuration, the query or the set-up; trying again cannot help."""
+
+    def __init__(self, message: str, remedy: str = "", at: int = 0) -> None:
+        super().__init__(message, remedy)
+        self.at = at
 
 
 class RetryableError(VitrinaError):

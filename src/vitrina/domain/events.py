@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import TypedDict
 
 from vitrina.domain.findings import Code, Finding
-from vitrina.domain.wording import Json, Worded, fill
+from vitrina.domain.reasons import as_kept, revived
+from vitrina.domain.wording import Because, Data, Json, Worded, fill
 
 
 class Event(Worded):
@@ -20,6 +21,7 @@ class Event(Worded):
     PAUSED_AT_ONCE = "paused_at_once", "paused at once"
     HANDED_BACK = "handed_back", "handed back: this runner is stopping"
     SLOT_GIVEN_BACK = "slot_given_back", "gives its slot back until that has ended"
+    WAITS = "waits", "waits until that answers"
     RELOADED = "reloaded", "configuration reloaded"
     CHECKPOINT_DROPPED = "checkpoint_dropped", "checkpoint dropped: the configuration has changed"
     FINDING = "finding", "found"
@@ -37,8 +39,12 @@ class Event(Worded):
     DELETED = "deleted", "deleted"
     PUBLISHED = "published", "published"
     REBUILT = "rebuilt", "rebuilt"
+    CHECKED = "checked", "asked its checks"
+    CHECK_BROKEN = "check_broken", "a check is broken"
     WINDOW = "window", "window"
     COMPARING = "comparing", "comparing in full"
+    COMPARING_WAITS = "comparing_waits", "waits to compare in full: its tables are still changing"
+    STEPPED_DOWN = "stepped_down", "steps down for a run"
     COMPARING_LATER = "comparing_later", "the query gives no rows; it is compared once it gives some"
     # a live mart
     BARRIER_SET = "barrier_set", "waiting for transactions that were open"
@@ -67,7 +73,13 @@ class Event(Worded):
     LEASE_SEEN = "lease_seen", "looked at the lease"
 
 
-PASSING = (Event.STARTED, Event.MART_READY, Event.SUCCEEDED, Event.FOLLOWED)  # not worth keeping of a burst
+PASSING = (
+    Event.STARTED,
+    Event.MART_READY,
+    Event.CHECKED,
+    Event.SUCCEEDED,
+    Event.FOLLOWED,
+)  # not worth keeping of a burst
 
 
 EVENTS = {event.value: event for event in Event}
@@ -102,21 +114,38 @@ def fields_of(finding: Finding) -> dict[str, Json]:
     return {name: said[name] for name in ("message", "remedy", "code", "data")}
 
 
+def as_stored(fields: Data) -> Data:
+    """The fields of an event, its reason by its code too."""
+    why = fields.get("why")
+    if not isinstance(why, Because):
+        return fields
+    return {**fields, "why": str(why), "because": {"code": why.code.value, "data": as_kept(why.data)}}
+
+
 def shown(
     event: str, fields: Mapping[str, object], translate: Callable[[str], str] = str
 ) -> tuple[str, Mapping[str, object]]:
     """An event for people: its text, and the fields beside it. What an older program kept is its own text."""
     known = EVENTS.get(event)
     if known is not Event.FINDING:
-        return translate(known.text if known else event), fields
+        return translate(known.text if known else event), _with_reason(fields, translate)
     code, data, said = (
         CODES.get(str(fields.get("code"))),
-        fields.get("data"),
+        revived(fields.get("data")),
         (fields.get("message"), fields.get("remedy")),
     )
     if code and isinstance(data, Mapping):
         said = fill(code.text, data, translate), fill(code.remedy, data, translate)
     return str(said[0]), {"remedy": said[1]} if said[1] else {}
+
+
+def _with_reason(fields: Mapping[str, object], translate: Callable[[str], str]) -> Mapping[str, object]:
+    """The fields beside an event: why, in words alone."""
+    if "because" not in fields:
+        return fields
+    others = {name: value for name, value in fields.items() if name != "because"}
+    because = revived(fields["because"])
+    return others | ({"why": because.said_in(translate)} if isinstance(because, Because) else {})
 
 
 def named(text: str, translate: Callable[[str], str]) -> list[Event]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from vitrina.domain.reasons import as_kept
 from vitrina.domain.wording import Data, Json, Worded, fill
 
 Level: TypeAlias = Literal["error", "warning", "info"]
@@ -49,7 +50,8 @@ class Code(Worded):
     SCHEMA_NOT_ALLOWED = (
         "schema_not_allowed",
         "the query reads {relation}: schema {schema} is not allowed",
-        "VITRINA_ALLOWED_SOURCE_SCHEMAS allows {allowed}; a view may not reach past them either",
+        "if it may be read, set {setting} for API and runners (in .env, then: vitrina up);"
+        " now {allowed} may, and a view may not reach past them either",
     )
     CATALOGUE_NOT_ALLOWED = (
         "catalogue_not_allowed",
@@ -101,6 +103,22 @@ class Code(Worded):
         "impact_not_used",
         "is for mode live, and not used by this one",
         "set mode: live, or leave it out",
+    )
+    READS_MARTS = "reads_marts", "reads marts of other pipelines: {marts}"
+    AFTER_NOT_USED = (
+        "after_not_used",
+        "is for modes full and incremental: a live mart follows whatever it reads",
+        "leave it out",
+    )
+    AFTER_NOTHING = (
+        "after_nothing",
+        "the query reads no mart of a pipeline, so it is due after nothing",
+        "set a schedule_interval, or leave it out",
+    )
+    AFTER_LIVE = (
+        "after_live",
+        "{marts} is live: a change of it makes nothing due, only the end of a run does",
+        "use mode: live, or set a schedule_interval too",
     )
     # the mart
     WOULD_CREATE_TABLE = "would_create_table", "would run: {statement}"
@@ -180,7 +198,11 @@ class Code(Worded):
     )
     # a capture
     CAPTURE_UNFINISHED = "capture_unfinished", "it is not installed to its end", "run: vitrina capture install"
-    CAPTURE_FAILED = "capture_failed", "the last attempt failed: {error}"
+    CAPTURE_FAILED = (
+        "capture_failed",
+        "the last attempt failed: {error}",
+        "it is tried again by itself; if that does not pass, vitrina doctor says what is wrong",
+    )
     NOBODY_CAPTURES = "nobody_captures", "no runner captures", "start one with: vitrina runner"
     CAPTURE_BEHIND = "capture_behind", "it has been behind for {seconds:.0f} s"
     WAL_LOST = (
@@ -191,6 +213,41 @@ class Code(Worded):
         "wal_short",
         "after {megabytes:,.0f} MB more of WAL the slot is lost",
         "let a runner catch up, or raise max_slot_wal_keep_size",
+    )
+    # a source
+    NOTHING_READABLE = (
+        "nothing_readable",
+        "{role} may read no table of {schemas}",
+        "their owner has to run: GRANT USAGE ON SCHEMA {schemas} TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA"
+        " {schemas} TO {role}; or name other schemas in VITRINA_ALLOWED_SOURCE_SCHEMAS",
+    )
+    KIND_CANNOT = "kind_cannot", "a source of this kind cannot {reason}", "use mode full, on a schedule"
+    IS_STANDBY = "is_standby", "it is a standby", "name its primary, or use mode full"
+    ACTIVITIES_OFF = (
+        "activities_off",
+        "track_activities is off, so open transactions cannot be seen",
+        "turn it on at that server",
+    )
+    SESSIONS_HIDDEN = (
+        "sessions_hidden",
+        "{role} cannot see the open transactions of other sessions",
+        "GRANT pg_read_all_stats TO {role}, as {who}; or use mode full",
+    )
+    ENCODING_UNKNOWN = "encoding_unknown", "its encoding is SQL_ASCII, so its text cannot be read", "use mode full"
+    WAL_NOT_LOGICAL = (
+        "wal_not_logical",
+        "wal_level is {level}",
+        "{way}; or capture by trigger",
+    )
+    SLOTS_TAKEN = (
+        "slots_taken",
+        "all {slots} replication slots are taken",
+        "{way}, and restart it; or capture by trigger",
+    )
+    MAY_NOT_STREAM = (
+        "may_not_stream",
+        "{role} may not stream the WAL",
+        "{way}; or name another login in {setting}, or capture by trigger",
     )
     # files and what is stored
     UNDER_WAY = "under_way", "{fields} cannot be changed while it is {status}", "pause it first"
@@ -227,9 +284,18 @@ class Finding:
     def as_json(self) -> dict[str, Json]:
         """For programs."""
         said: dict[str, Json] = {"message": self.message, "remedy": self.remedy}
-        return {"level": self.level, "where": self.where, "code": self.code.value, "data": dict(self.data), **said}
+        data = {name: as_kept(value) for name, value in self.data.items()}
+        return {"level": self.level, "where": self.where, "code": self.code.value, "data": data, **said}
 
 
-def refusal(where: str, error: str, remedy: str = "") -> Finding:
+def refusal(where: str, error: str, remedy: str = "", place: Data | None = None) -> Finding:
     """An error of ours as a finding."""
-    return Finding("error", where, Code.REFUSED, {"error": error, "remedy": remedy})
+    return Finding("error", where, Code.REFUSED, {"error": error, "remedy": remedy, **(place or {})})
+
+
+def place_of(text: str, at: int) -> Data:
+    """Where in a text, for people and for editors: in characters, lines and columns from 1; nothing for 0."""
+    if not 1 <= at <= len(text) + 1:
+        return {}
+    before = text[: at - 1]
+    return {"at": at, "line": before.count("\n") + 1, "column": len(before) - before.rfind("\n")}

@@ -2,13 +2,16 @@
 
 import hashlib
 import json
+from functools import cache
 from typing import Any, Literal, Self, TypeAlias
 from uuid import UUID, uuid4
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from vitrina.domain.checks import MOST, Check
 from vitrina.domain.errors import ConfigError
-from vitrina.domain.fields import is_deeper_than, wrong_fields
+from vitrina.domain.fields import is_deeper_than, shortened, wrong_fields
+from vitrina.domain.labels import read_labels
 from vitrina.domain.schedule import check_duration, check_schedule
 
 ModeName: TypeAlias = Literal["full", "incremental", "live"]
@@ -35,6 +38,9 @@ class Pipeline(BaseModel):
     id: UUID = Field(default_factory=uuid4, description="Generated if left out.")
     name: str = Field(min_length=1, max_length=200, description="Unique.")
     description: str = Field(default="", description="For people.")
+    labels: tuple[str, ...] = Field(
+        default=(), description="name:value, or a name: pipelines are found, grouped and alerted about by them."
+    )
     type: Literal["SQL", "PYTHON"] = Field(default="SQL", description="PYTHON: rows go through `python_task`.")
     source: str = Field(default=WAREHOUSE, description="The warehouse itself, or a Postgres that the settings name.")
     source_type: Literal["postgres"] = Field(default="postgres", description="What the source is.")
@@ -56,8 +62,15 @@ class Pipeline(BaseModel):
     schedule_interval: str | None = Field(
         default=None, description="30s, 5m, 1h, 1d, or a cron line; left out: on request only."
     )
+    after: Literal["upstream"] | None = Field(
+        default=None, description="upstream: due after the pipelines whose marts it reads, besides its schedule."
+    )
     freshness_limit: str | None = Field(
         default=None, description="30s, 15m, 1h, 1d: a mart that is older is stale, and an alert says so."
+    )
+    on_failure: Literal["stop", "retry"] = Field(
+        default="stop",
+        description="After what only a person can mend: stop until somebody runs it, or try again later.",
     )
     enabled: bool = Field(default=True, description="Whether runners may take it.")
     python_task: str | None = Field(
@@ -76,13 +89,32 @@ class Pipeline(BaseModel):
     impact: dict[str, str] = Field(
         default={}, description="For live: by table, a SELECT of the keys that rows of `changed` touch."
     )
+    checks: tuple[Check, ...] = Field(
+        default=(), description="What is asked of its rows, before they are published (block) or after (warn)."
+    )
     tasks: tuple[Task, ...] = Field(default=(), description="One SQL task, then transforms; wins over source_query.")
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _labels_are_readable(cls, value: Any) -> Any:
+        return read_labels(value)
 
     @field_validator("mapping", "settings", mode="before")
     @classmethod
     def _is_not_deep(cls, value: Any) -> Any:
         if is_deeper_than(value, MAX_DEPTH):
             raise ValueError(f"is nested deeper than {MAX_DEPTH}")
+        return value
+
+    @field_validator("checks")
+    @classmethod
+    def _checks_have_names(cls, value: tuple[Check, ...]) -> tuple[Check, ...]:
+        names = [check.name for check in value]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ValueError(f"two checks are called {twice[0]!r}")
+        if len(names) > MOST:
+            raise ValueError(f"{len(names)} checks, and {MOST} are the most")
         return value
 
     @field_validator("schedule_interval")
@@ -113,7 +145,19 @@ class Pipeline(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise ConfigError(f"pipeline {values.get('name')!r}: {wrong_fields(error)}") from error
+            name = values.get("name")
+            whose = f"pipeline {shortened(name)}: " if name and isinstance(name, str) else ""
+            raise ConfigError(f"{whose}{wrong_fields(error, cls.model_fields)}") from error
+
+
+def with_defaults(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration as it is stored leaves out what was added since, as long as nobody set it."""
+    return _defaults() | config
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    return Pipeline(name="any").model_dump(mode="json", exclude={"id", "name"})
 
 
 class Plan(BaseModel):
@@ -134,13 +178,14 @@ class Plan(BaseModel):
     settings: dict[str, Any]
     adopt: bool
     impact: dict[str, str]
+    checks: tuple[Check, ...] = ()
     continuous: bool = False  # live, and not on a schedule
 
     @property
     def fingerprint(self) -> str:
         """Changes exactly when a checkpoint taken under another plan says nothing about this one."""
         kept = self.model_dump(
-            mode="json", exclude={"on_drift", "publish", "mapping", "settings", "adopt", "continuous"}
+            mode="json", exclude={"on_drift", "publish", "mapping", "settings", "adopt", "checks", "continuous"}
         )
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -164,6 +209,7 @@ def resolve(pipeline: Pipeline) -> Plan:
         settings=pipeline.settings,
         adopt=pipeline.adopt,
         impact=pipeline.impact,
+        checks=pipeline.checks,
         continuous=pipeline.mode == "live" and not pipeline.schedule_interval,
     )
 

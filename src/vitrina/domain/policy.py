@@ -1,7 +1,7 @@
 """Where a pipeline may write: the one home of the target rules."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -55,6 +55,16 @@ def require_allowed_target(target: str, whitelist: Whitelist) -> None:
         f"target {target!r} is not allowed: {setting} allows {allowed}",
         f"name a target that matches, or widen {setting}",
     )
+
+
+def may_be_opened(schema: str) -> bool:
+    """Whether somebody may come to allow it: those of the server and our own are never for queries."""
+    return bool(schema) and schema != "information_schema" and not schema.startswith(("pg_", "etl"))
+
+
+def widened(allowed: Iterable[str], more: Iterable[str]) -> str:
+    """The setting that lets queries read more schemas, as it has to be written."""
+    return f"VITRINA_ALLOWED_SOURCE_SCHEMAS={','.join(dict.fromkeys([*allowed, *more]))}"
 
 
 def split_table(target: str) -> tuple[str, str]:

@@ -166,6 +166,8 @@ class LivePosition(Position):
     lag_ms: float | None = None
     committed_at: Time | None = None
     applied_at: Time | None = None
+    unseen_from: Time | None = None  # the oldest change that is there, and that a search may not see yet
+    unseen_until: Time | None = None  # when it does; None: once somebody has it shown
     done: int | None = None  # of a large slice
     of: int | None = None
 
@@ -184,6 +186,10 @@ class LivePosition(Position):
         """Under a name of its own: so other programs have told live positions apart ever since."""
         stored = super().dump()
         return {name: stored.pop(name) for name in PROGRESS if name in stored} | {"live": stored}
+
+    def is_unseen(self, now: datetime) -> bool:
+        """Whether a search may lack something that has come."""
+        return self.unseen_from is not None and (self.unseen_until is None or now < self.unseen_until)
 
     def later(self, seconds: float) -> Self:
         """What is said of its lag includes the way."""

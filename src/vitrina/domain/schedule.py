@@ -49,9 +49,21 @@ def _next_multiple(seconds: int, now: datetime, last_due: datetime | None) -> da
     return last_due + timedelta(seconds=seconds * steps)
 
 
+def split_zone(schedule: str) -> tuple[str, str]:
+    """The zone of a cron line, empty if it names none, and the rest."""
+    zoned = ZONED.fullmatch(schedule.strip())
+    return (zoned[1], zoned[2]) if zoned else ("", schedule)
+
+
+def joined_zone(zone: str, schedule: str) -> str:
+    """A cron line in a zone; a duration has none."""
+    is_bare_cron = not DURATION.fullmatch(schedule.strip()) and not split_zone(schedule)[0]
+    return f"TZ={zone} {schedule}" if zone and is_bare_cron else schedule
+
+
 def _next_cron(schedule: str, now: datetime) -> datetime:
-    zoned = ZONED.fullmatch(schedule)
-    zone, line = (zoned[1], zoned[2]) if zoned else ("UTC", schedule)
+    named, line = split_zone(schedule)
+    zone = named or "UTC"
     try:
         return next(CronSim(line, now.astimezone(ZoneInfo(zone))))
     except (CronSimError, StopIteration):

@@ -22,12 +22,34 @@ class Worded(StrEnum):
         return member
 
 
+class Because(str):
+    """A reason: its code and data, and in English what it says."""
+
+    code: Worded
+    data: Data
+
+    def __new__(cls, code: Worded, data: Data) -> Self:
+        """The text is filled from the data."""
+        made = str.__new__(cls, fill(code.text, data))
+        made.code, made.data = code, data
+        return made
+
+    def __getnewargs__(self) -> tuple[Worded, Data]:  # type: ignore[override]
+        return self.code, self.data
+
+    def said_in(self, translate: Callable[[str], str]) -> str:
+        """In another language."""
+        return fill(self.code.text, self.data, translate)
+
+
 def fill(text: str, data: Mapping[str, object], translate: Callable[[str], str] = str) -> str:
     """A text, or its translation, with the data in its places; a code among the data by its own text."""
     return translate(text).format(**{name: _shown(name, value, data, translate) for name, value in data.items()})
 
 
 def _shown(name: str, value: object, data: Mapping[str, object], translate: Callable[[str], str]) -> object:
+    if isinstance(value, Because):
+        return value.said_in(translate)
     if isinstance(value, Worded):
         others = {key: other for key, other in data.items() if other is not value}
         return fill(value.text, others, translate)

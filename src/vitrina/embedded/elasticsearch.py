@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-import httpx
 from pydantic import SecretStr
 
 from vitrina.domain.errors import ConfigError, RetryableError
@@ -295,6 +294,8 @@ def embedded_elasticsearch(settings: Settings, version: str | None = None) -> Em
 
 def is_healthy(url: str) -> bool:
     """Whether it answers and every index has its primary shards."""
+    import httpx  # only here: whoever just stops a server does not wait for it
+
     try:
         with httpx.Client(trust_env=False, verify=False, timeout=5) as client:  # no proxy on the way to 127.0.0.1
             answer = client.get(f"{url}/_cluster/health")

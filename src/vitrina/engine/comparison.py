@@ -10,6 +10,7 @@ from psycopg import sql
 from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
+from vitrina.domain.wording import Because
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import Found, Job, Step, StepResult, execute, fetch, finding
 from vitrina.engine.query import key_arrays, reader_scope
@@ -37,7 +38,7 @@ class Comparison:
             found = yield from finding(partial(found.stage, too_costly))
         yield from found.steps()
 
-    def _find(self, conn: Connection) -> Found[tuple["Differing", str]]:
+    def _find(self, conn: Connection) -> Found[tuple["Differing", Because | None]]:
         """Compare, count, and check what was found before anything is written; and why it should be staged."""
         keys = self.work.new_keys()
         if self.work.staged:
@@ -82,12 +83,12 @@ class Comparison:
             if self.job.reader.fetch(text)[0]["n"] != counts["read"]:
                 self.work.refuse_duplicates(self.job.reader.fetch(duplicates(self.work.query.source)))
 
-    def foretell(self) -> str:
-        """Why the rows of the keys found would not be read by key, if every key differed; empty when they would."""
+    def foretell(self) -> Because | None:
+        """Why the rows of the keys found would not be read by key, if every key differed; None when they would."""
         size = self.job.batch_size
         [some] = self.job.reader.fetch(self.work.query.some_keys(size))
         if not some["keys"]:
-            return ""
+            return None
         _, rows = self.job.reader.cost(self.work.query.whole())
         batches = -(-max(int(rows), some["keys"]) // size)
         return self.work.why_costly(self.work.query.by_keys(), some["args"], batches)
@@ -118,10 +119,10 @@ class Differing:
         for start, end in self.job.slices(self.upserts, self.found):
             yield partial(self._delete, start, end)
 
-    def why_costly(self, conn: Connection) -> str:
-        """Why the rows of the keys found cannot be read by key; empty when they can."""
+    def why_costly(self, conn: Connection) -> Because | None:
+        """Why the rows of the keys found cannot be read by key; None when they can."""
         if self.work.staged or not self.found:
-            return ""
+            return None
         size = min(self.job.batch_size, self.found)
         args = fetch(conn, sql.SQL("SELECT {} AS args").format(key_arrays(self.keys)), [0, size])["args"]
         return self.work.why_costly(self.work.query.by_keys(), args, -(-self.found // size))

@@ -4,19 +4,23 @@ Everything that depends on the user's query is composed here. Inside comparisons
 (c1, c2, …), so no name of the user's can clash with ours.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from psycopg import sql
 
+from vitrina.engine.asking import Asked
 from vitrina.engine.mart import STAMP, Mart
-from vitrina.engine.pieces import AND, COMMA, column_of, number, positions
+from vitrina.engine.pieces import AND, COMMA, column_of, number, positions, unnested
 from vitrina.engine.sealing import counted
 from vitrina.engine.stage import KeySegment, Stage
 
 LAST_POSITION = sql.SQL(
     ", (SELECT ARRAY[vitrina_value, vitrina_id] FROM src ORDER BY vitrina_n DESC LIMIT 1) AS last_position"
 )
+Rows: TypeAlias = tuple[sql.Composable, list[str | None]]
+"""What can stand after FROM in a statement of the reader's, and its arguments."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,12 @@ class MartSql:
         """Load into an empty mart: plain, in order, no conflict expected."""
         names, values = self._write_columns("t", cast=True)
         text = "INSERT INTO {} ({}) SELECT {} FROM {} AS t ORDER BY {}"
-        return sql.SQL(text).format(self.mart.identifier, names, values, scope, order)
+        plain = sql.SQL(text).format(self.mart.identifier, names, values, scope, order)
+        if not self.mart.is_asked_by_row:
+            return plain
+        keys = COMMA.join(map(sql.Identifier, self.mart.key))
+        text = "WITH put AS ({} RETURNING {}) SELECT (SELECT count(*) FROM put) AS written {}"
+        return sql.SQL(text).format(plain, keys, self._told())
 
     def upsert(
         self,
@@ -86,9 +95,9 @@ class MartSql:
             WITH src AS MATERIALIZED (SELECT {columns} FROM {scope} AS t),
             put AS (
                 INSERT INTO {mart} AS m ({names}) SELECT {values} FROM {put} AS d ORDER BY {keys}
-                ON CONFLICT ({conflict}) DO UPDATE SET {assignments} {unless_same} RETURNING 1
+                ON CONFLICT ({conflict}) DO UPDATE SET {assignments} {unless_same} RETURNING {told}
             ) {gone}
-            SELECT (SELECT count(*) FROM src) AS read, (SELECT count(*) FROM put) AS written {deleted} {last}
+            SELECT (SELECT count(*) FROM src) AS read, (SELECT count(*) FROM put) AS written {deleted} {last} {written}
             """
         ).format(
             columns=COMMA.join([*self._casts("t"), *beside]),
@@ -104,7 +113,40 @@ class MartSql:
             gone=sql.SQL("") if keys is None else sql.SQL(", gone AS ({})").format(self._delete_gone(keys, at_most)),
             deleted=sql.SQL("" if keys is None else ", (SELECT count(*) FROM gone) AS deleted"),
             last=last,
+            told=COMMA.join(column_of("m", k) for k in self.mart.key) if self.mart.is_asked_by_row else sql.SQL("1"),
+            written=self._told() if self.mart.is_asked_by_row else sql.SQL(""),
         )
+
+    def _told(self) -> sql.Composed:
+        """The keys of the rows in `put`, as arrays."""
+        arrays = COMMA.join(sql.SQL("array_agg({})::text").format(sql.Identifier(name)) for name in self.mart.key)
+        return sql.SQL(", (SELECT ARRAY[{}] FROM put) AS keys").format(arrays)
+
+    # ── for checks ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def asked(self) -> Asked:
+        """The mart as its checks see it."""
+        types = {c.name: self.mart.types[c.name] for c in self.mart.columns}
+        return Asked(types, self.mart.key, self.mart.operators)
+
+    def all_rows(self) -> sql.Composable | None:
+        """The mart itself, for the reader; None where statements do not reach it."""
+        return self.mart.identifier
+
+    def written(self, row: Mapping[str, Any]) -> Rows | None:
+        """The rows that a statement has written, as they are now, by what it has told; None if there are none."""
+        keys: Sequence[str | None] = row.get("keys") or [None]
+        if keys[0] is None:
+            return None
+        arrays = [
+            sql.SQL("(SELECT ($1::text[])[{}]::{}[])").format(number(n), sql.SQL(self.mart.types[name]))
+            for n, name in enumerate(self.mart.key, 1)
+        ]
+        text = "(SELECT m.* FROM {} AS k JOIN {} AS m ON {})"
+        same = self.mart.same_key("m", "k")
+        return sql.SQL(text).format(unnested(arrays, self.mart.key), self.mart.identifier, same), list(keys)
+
+    # ── pieces ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _different(self) -> sql.Composed:
         """The rows of `src` that the mart does not have like that."""
@@ -224,7 +266,8 @@ class SealedSql(MartSql):
 
     def insert(self, scope: sql.Composable, order: sql.Composable) -> sql.Composed:
         """The same, counted."""
-        return counted(super().insert(scope, order))
+        inserted = super().insert(scope, order)
+        return inserted if self.mart.is_asked_by_row else counted(inserted)
 
     def delete_all(self) -> sql.Composed:
         """The same, counted."""

@@ -1,6 +1,6 @@
 """What a mode needs to work, and what each of its steps gives back."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from vitrina.domain.pipeline import Plan
 from vitrina.domain.positions import Position
 from vitrina.domain.run import NOTHING, Counts, RunOptions
 from vitrina.domain.wording import Data
+from vitrina.engine.checks import Checks
 from vitrina.engine.mart import Mart, Wanted
 from vitrina.engine.writer import Writer
 from vitrina.meta.db import Connection
@@ -82,6 +83,29 @@ class Awaiting(Exception):
     again once that one is done."""
 
 
+class StepDown(Exception):
+    """Raised by a mode that stays: what is to be done now is a run's, and why."""
+
+
+def rest(conn: Connection) -> StepResult:
+    """No step: whoever follows has nothing to do until something happens. Only a mode that stays gives it, and nobody
+    takes it."""
+    raise AssertionError(f"there is nothing to do, and {conn} was asked to")
+
+
+class Stay(Protocol):
+    """What a mode that stays tells of itself between its steps to whoever drives it, and is told by them."""
+
+    tables: Sequence[str]  # whose changes concern it
+    at: int  # the last change that it has looked at
+    wake_at: float  # when it wants to go on, whatever happens; monotonic
+    waits: bool  # until then, whatever happens
+
+    def forward(self, position: Position | None) -> Position | None:
+        """The same, after the last change of which it was told that nothing up to it is its concern."""
+        ...
+
+
 class Mode(Protocol):
     """A way of finding keys, as the steps that find and converge them."""
 
@@ -89,9 +113,9 @@ class Mode(Protocol):
         """In order; each is one fenced transaction."""
         ...
 
-    def wind_up(self) -> Iterable[Step]:
+    def wind_up(self) -> Iterator[Step]:
         """What is left to do when a run is interrupted between two steps."""
-        return ()
+        return iter(())
 
     @property
     def is_burst(self) -> bool:
@@ -161,9 +185,9 @@ class Job:
     settings: Settings
     check: Callable[[], None] = lambda: None  # raises when the run should stop; for loops inside a step
     tell: Callable[..., None] = lambda *_, **__: None  # a line for the run's log, at once
-    others_wait: Callable[[], bool] = lambda: False  # whether other pipelines are due
-    has_room: Callable[[], bool] = lambda: False  # whether the runner has a slot to spare
+    stay: Stay | None = None  # of a mode that stays, and rests where a run would end
     was_asked_for: bool = False  # by somebody, rather than due by itself
+    checks: Checks | None = None  # what is asked of the rows; None: nothing, or nothing is written
     beyond: Beyond | None = None  # for a look at the mart itself, where statements do not reach it
 
     @property
@@ -235,13 +259,13 @@ def ask(conn: Connection, mart: Mart, statement: sql.Composable, params: list[An
     """The rows of a statement that names a mart: as the writer, if the mart brings code of somebody's own along."""
     if mart.seal:
         return mart.seal.ask(conn, statement, params)
-    mart.hold(conn)
-    return execute(conn, statement, params).fetchall()
+    with mart.held(conn):
+        return execute(conn, statement, params).fetchall()
 
 
 def write(conn: Connection, mart: Mart, statement: sql.Composable, params: list[Any] | None = None) -> int:
     """The same of one that gives no rows; how many it wrote."""
     if mart.seal:
         return mart.seal.write(conn, statement, params)
-    mart.hold(conn)
-    return execute(conn, statement, params).rowcount
+    with mart.held(conn):
+        return execute(conn, statement, params).rowcount

@@ -13,7 +13,7 @@ from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
 from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
-from vitrina.domain.wording import Data
+from vitrina.domain.wording import Because, Data
 from vitrina.engine.comparison import Comparison
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import Found, Job, Step, StepResult, execute, finding
@@ -61,7 +61,7 @@ class Load:
         """Of the run."""
         return self.work.job
 
-    def steps(self, why_whole: str = "") -> Generator[Step, None, None]:
+    def steps(self, why_whole: Because | None = None) -> Generator[Step, None, None]:
         """By key range. Where everything has to be read at once, it goes straight into the mart, or into a stage first.
 
         An empty mart has nothing to lose: what is interrupted starts again, as filling a stage would.
@@ -120,7 +120,7 @@ class Load:
     def _read_how(self, ranges: Ranges) -> Reading:
         """Judged by a batch in the middle."""
         query, args = ranges.batch((len(ranges) - 1) // 2)
-        why = self.work.why_costly(query, args, len(ranges)) if len(ranges) > 1 else ""
+        why = self.work.why_costly(query, args, len(ranges)) if len(ranges) > 1 else None
         return whole_load(self.work, why, is_costly=True) if why else Reading(How.BY_RANGE)
 
     def _load_range(self, ranges: Ranges, number: int, conn: Connection) -> StepResult:
@@ -130,11 +130,12 @@ class Load:
             rows = self._insert(conn, scope, self.work.key_columns("t"), [ends, query.as_string(None)])
         return self._loaded(Counts(read=rows, written=rows), number + 1, len(ranges))
 
-    def _load_all(self, why: str, conn: Connection, *, is_costly: bool) -> StepResult:
+    def _load_all(self, why: str | None, conn: Connection, *, is_costly: bool) -> StepResult:
         """Everything that the query gives: inside Postgres if ranges would be costly there, else through here."""
         with self._explained():
             read, written = self._insert_all(conn) if is_costly else self.work.pour(self.work.mart, conn)
         self.work.refuse_null_keys(conn, self.work.mart.identifier)
+        self.work.check_all(conn)
         counts, fields = Counts(read=read, written=written), {"why": why}
         return StepResult(Event.LOADED, counts, FullPosition("load"), fields, is_batch=True)
 
@@ -142,7 +143,8 @@ class Load:
         """In one statement, with the memory of a comparison."""
         conn.execute("SELECT set_config('work_mem', %s, true)", [self.job.settings.find_work_mem])
         scope = reader_scope(self.job.columns, sql.SQL("'{}'::text[]"), "$1")
-        rows = self._insert(conn, scope, self.work.key_columns("t"), [self.work.query.whole().as_string(conn)])
+        whole = [self.work.query.whole().as_string(conn)]
+        rows = int(self.work.apply(conn, self.work.untold.insert(scope, self.work.key_columns("t")), whole)["written"])
         return rows, rows
 
     @contextmanager

@@ -1,17 +1,17 @@
 """A mart as the engine sees it: a keyed relation of the warehouse that fits its query."""
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import psycopg
 from psycopg import sql
 
-from vitrina.domain.errors import RetryableError
-from vitrina.engine.sealing import Seal, is_sealed
+from vitrina.engine.holding import held
+from vitrina.engine.sealing import Seal
 from vitrina.engine.stage import copy_in
-from vitrina.meta.db import Connection, translated
+from vitrina.meta.db import Connection
 from vitrina.sql.describe import Column, operator
 
 STAMP = "updated_at"  # a mart-only column of this name says when a row was last written
@@ -33,6 +33,7 @@ class Mart:
     operators: Mapping[str, str] = field(default_factory=dict)  # the schema of a column's `=`, unless pg_catalog
     seal: Seal | None = None  # of a mart that brings code of somebody's own along
     watched: "Wanted | None" = None  # of one that brings none, and belongs to somebody else: code may be added
+    is_asked_by_row: bool = False  # statements tell the keys that they wrote, for checks
 
     @property
     def identifier(self) -> sql.Identifier:
@@ -56,20 +57,16 @@ class Mart:
         same = all(self.types[c.name] == c.type for c in self.columns)
         return same and tuple(columns) == self.columns and not self.stamped and self.seal is None
 
-    def copy_in(self, conn: Connection, copy_format: str) -> AbstractContextManager[psycopg.Copy]:
+    @contextmanager
+    def copy_in(self, conn: Connection, copy_format: str) -> Iterator[psycopg.Copy]:
         """COPY into the columns that are written."""
-        self.hold(conn)
-        return copy_in(conn, self.identifier, [c.name for c in self.columns], copy_format)
+        names = [c.name for c in self.columns]
+        with self.held(conn), copy_in(conn, self.identifier, names, copy_format) as copy:
+            yield copy
 
-    def hold(self, conn: Connection) -> None:
-        """Of a mart of somebody else's: since the run began no code was added, and none is before this transaction
-        ends."""
-        if self.watched is None:
-            return
-        with translated():
-            conn.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(self.identifier))
-        if is_sealed(conn, self.watched.target, self.watched.trusted):
-            raise RetryableError(f"code was added to {self.watched.target} during the run; it is checked anew")
+    def held(self, conn: Connection) -> AbstractContextManager[None]:
+        """For a statement: of a mart of somebody else's, no code is added to it meanwhile."""
+        return held(conn, self.watched.target, self.watched.trusted) if self.watched else nullcontext()
 
     def cast(self, column: str, value: sql.Composable, query_type: str) -> sql.Composable:
         """A value of the query in the type (and, for keys, the collation) of the mart.

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from vitrina.domain.reasons import Reason
+from vitrina.domain.wording import Because
 from vitrina.engine.work import Work
 from vitrina.engine.writer import UNLIMITED
 
@@ -21,33 +23,33 @@ class Reading:
     """A way, and why not a simpler one."""
 
     how: How
-    why: str = ""
+    why: Because | None = None
 
     def __str__(self) -> str:
         return f"{self.how}: {self.why}" if self.why else self.how
 
 
-def why_apart(work: Work) -> str:
-    """Why the query cannot be compared with the mart where it is; empty when it can."""
+def why_apart(work: Work) -> Because | None:
+    """Why the query cannot be compared with the mart where it is; None when it can."""
     if not work.job.reader.abilities.is_local:
-        return f"source {work.job.plan.source} is another server"
+        return Reason.OTHER_SERVER.of(source=work.job.plan.source)
     if work.job.transformer:
-        return "rows go through Python"
+        return Reason.THROUGH_PYTHON.of()
     if work.mart.seal:
-        return "the mart has code of somebody's own"
-    return "" if work.mart.pushable else "the mart's key has another type or a collation of its own"
+        return Reason.SEALED.of()
+    return None if work.mart.pushable else Reason.KEY_OF_ANOTHER_TYPE.of()
 
 
-def why_whole(work: Work) -> str:
-    """Why everything has to be read before anything is written; empty when the query can be read bit by bit."""
+def why_whole(work: Work) -> Because | None:
+    """Why everything has to be read before anything is written; None when the query can be read bit by bit."""
     if apart := why_apart(work):
         return apart
     if work.job.options.rebuild:
-        return "a rebuild writes every row anew"
-    return "publish is atomic" if work.job.plan.publish == "atomic" else ""
+        return Reason.REBUILD.of()
+    return Reason.ATOMIC.of() if work.job.plan.publish == "atomic" else None
 
 
-def whole_load(work: Work, why: str, *, is_costly: bool = False) -> Reading:
+def whole_load(work: Work, why: Because, *, is_costly: bool = False) -> Reading:
     """Everything into an empty mart: at once where the mart takes the rows as they are, or ranges would be costly."""
     takes = work.job.writer.most_rows >= UNLIMITED and (is_costly or work.mart.takes(work.job.output))
     return Reading(How.AT_ONCE if takes else How.STAGED, why)

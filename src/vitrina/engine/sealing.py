@@ -14,7 +14,7 @@ from psycopg import sql
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.policy import split_table
 from vitrina.meta.db import Connection, fetch_all, queries
-from vitrina.sql.owned import foreign_code
+from vitrina.sql.owned import foreign_code, is_plain, loose_ends
 from vitrina.transforms import Row
 
 SQL = queries("marts")
@@ -53,9 +53,12 @@ def _as_text(value: object) -> sql.SQL:
 
 
 def is_sealed(conn: Connection, target: str, trusted: Sequence[str]) -> bool:
-    """Whether a mart brings code of somebody's own along, which has to be trusted, and runs as the writer then. Where
-    there is no writer, because one role does everything, it runs as whoever writes."""
+    """Whether a mart brings code of somebody's own along, which has to be trusted, and runs as the writer then; or may
+    get some that nothing would keep away. Where there is no writer, because one role does everything, it runs as
+    whoever writes."""
     schema, table = split_table(target)
+    if is_plain(conn, schema, table):
+        return False
     found = foreign_code(conn, schema, table)
     for code in found:
         if code.owner not in trusted:
@@ -63,11 +66,13 @@ def is_sealed(conn: Connection, target: str, trusted: Sequence[str]) -> bool:
                 f"writing to {target} would run {code.function} of {code.owner}, who is not trusted",
                 f"take it off the mart, or name {code.owner} in VITRINA_TRUSTED_OWNERS",
             )
+    found = found or loose_ends(conn, schema, table)
     if not found or not has_writer(conn):
         return False
     for row in fetch_all(conn, SQL["unwritable"], {"schema": schema, "table": table}):
         raise ConfigError(
-            f"{target} has code of {found[0].owner}, and {row['role']} may not write to it",
+            f"{target} has, or may get, code of {found[0].owner} by {found[0].function}, and {row['role']} may not"
+            " write to it",
             f"GRANT SELECT, INSERT, UPDATE, DELETE ON {target} TO {row['role']}",
         )
     return True

@@ -9,7 +9,9 @@ from psycopg import sql
 from vitrina.domain.errors import ConfigError, FatalError
 from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
+from vitrina.domain.reasons import Reason
 from vitrina.domain.run import Counts
+from vitrina.domain.wording import Because
 from vitrina.engine.converge import MartSql
 from vitrina.engine.filling import Target, copy_across, write_across
 from vitrina.engine.job import Found, Job, StepResult, ask, execute, write
@@ -50,9 +52,13 @@ class Work:
     def prepare(cls, job: Job, conn: Connection) -> "Work":
         """Create or check the mart. A cursor that an existing mart does not have is read and not written."""
         mart, ddl = job.writer.prepare(conn, job.wanted)
+        mart = replace(mart, is_asked_by_row=bool(job.checks and job.checks.by_row))
         if job.transformer:
             job = replace(job, transformer=job.transformer.with_key(mart.key, job.columns))
-        return cls(job, mart, ddl)
+        work = cls(job, mart, ddl)
+        if job.checks:
+            job.checks.about(work.statements.asked(), work.statements.all_rows())
+        return work
 
     @property
     def stays_inside(self) -> bool:
@@ -78,11 +84,23 @@ class Work:
         if self.mart.seal:
             [row] = self.mart.seal.ask(conn, statement, params)
         else:
-            self.mart.hold(conn)
-            cursor = execute(conn, statement, params, binary=True)
+            with self.mart.held(conn):
+                cursor = execute(conn, statement, params, binary=True)
             row = (cursor.fetchone() or {}) if cursor.description else {"written": cursor.rowcount}
+        if self.job.checks and (written := self.statements.written(row)):
+            self.job.checks.of_rows(conn, *written)
         self.job.writer.wrote(row)
         return row
+
+    @property
+    def untold(self) -> MartSql:
+        """Statements that tell no keys: of so many rows that all of the mart is asked instead, by `check_all`."""
+        return self.job.writer.statements(replace(self.mart, is_asked_by_row=False))
+
+    def check_all(self, conn: Connection) -> None:
+        """Every row of a mart that was empty before this transaction."""
+        if self.job.checks and (rows := self.statements.all_rows()):
+            self.job.checks.of_rows(conn, rows, [])
 
     def upsert(
         self,
@@ -103,7 +121,7 @@ class Work:
         self.mostly_same = row["written"] * 2 < row["read"]
         return row
 
-    def fill(self, conn: Connection, why: str) -> Found["Work"]:
+    def fill(self, conn: Connection, why: str | None) -> Found["Work"]:
         """Stage everything the query gives, once; the same work, whose rows come from the stage."""
         self.stage.create(conn)
         read, _ = self.pour(self.stage, conn)
@@ -118,8 +136,7 @@ class Work:
         job, reader = self.job, self.job.reader
         if not reader.abilities.speaks_sql:
             return write_across(job, reader.rows(job.select, job.batch_size), target, conn)
-        query = self.query.by_range(lower=False, upper=False) if job.transformer else self.query.whole()
-        ordered = query + sql.SQL(" ORDER BY ") + self.key_columns("q")
+        ordered = self.query.whole() + sql.SQL(" ORDER BY ") + self.key_columns("q")
         if job.transformer:
             return write_across(job, reader.text_batches(ordered, job.batch_size), target, conn)
         rows = copy_across(reader, ordered, target, conn)
@@ -138,20 +155,18 @@ class Work:
             write(conn, self.mart, into + self.statements.compare(self.stage.identifier))
         else:
             query = sql.SQL("({})").format(self.query.whole())
-            copy_across(self.job.reader, self.statements.compare(query), keys, conn)
+            with self.mart.held(conn):
+                copy_across(self.job.reader, self.statements.compare(query), keys, conn)
         return keys.finish(conn)
 
-    def why_costly(self, one_batch: sql.Composable, args: list[str | None], batches: int) -> str:
-        """Why reading the query batch by batch would cost too much; empty when it does not."""
+    def why_costly(self, one_batch: sql.Composable, args: list[str | None], batches: int) -> Because | None:
+        """Why reading the query batch by batch would cost too much; None when it does not."""
         by_batch, _ = self.job.reader.cost(one_batch, args)
         whole, rows = self.job.reader.cost(self.query.whole())
         staged = min(rows, batches * self.job.batch_size)  # the planner may think of far more rows than there are
         if by_batch * batches <= LENIENCY * (whole + staged * STAGED_ROW_COST):
-            return ""
-        return (
-            f"the key cannot be pushed into the query: {batches} batches at cost {by_batch:,.0f} "
-            f"against {whole:,.0f} for reading it once"
-        )
+            return None
+        return Reason.KEY_NOT_PUSHED.of(batches=batches, by_batch=by_batch, whole=whole)
 
     def key_columns(self, alias: str) -> sql.Composed:
         """The key columns of an alias, in order."""

@@ -17,7 +17,7 @@ def differs(summary: Row) -> int:
 
 
 def outcome(
-    inquiry: Inquiry, job: Job, summary: Row, details: Sequence[Row], control: str, why_staged: str
+    inquiry: Inquiry, job: Job, summary: Row, details: Sequence[Row], control: str, why_staged: str | None
 ) -> dict[str, Any]:
     """Of both sides summed up, and of what still differed at the second look."""
     found = {kind: next((row["total"] for row in details if row["kind"] == kind), 0) for kind in KINDS}

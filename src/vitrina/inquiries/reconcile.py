@@ -191,11 +191,14 @@ class Reconciliation:
 
     def _read(self, statement: sql.Composable, args: list[str | None] | None = None) -> list[Row]:
         """Where the data is: as the reader in place, or in the stage."""
-        if not self.work.staged:
+        mart, looking = self.work.mart, transaction(self.inquiry.conn, self.inquiry.reading, read_only=True)
+        if self.work.staged:
+            with self.inquiry.scratch() if mart.seal or mart.watched else looking as conn:
+                return ask(conn, mart, statement)
+        if not mart.watched:
             return self.job.reader.fetch(statement, args or [])
-        looking = transaction(self.inquiry.conn, self.inquiry.reading, read_only=True)
-        with self.inquiry.scratch() if self.work.mart.seal else looking as conn:
-            return ask(conn, self.work.mart, statement)
+        with self.inquiry.scratch() as conn, mart.held(conn):
+            return self.job.reader.fetch(statement, args or [])
 
     def _samples(self, details: list[Row], kind: str) -> list[dict[str, Any]]:
         rows = [row for row in details if row["kind"] == kind][: self.params.sample]

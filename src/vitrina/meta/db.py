@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow, dict_row, scalar_row
 
 from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError, RetryableError, VitrinaError
+from vitrina.meta.conninfo import setting_of
 
 QUERIES = Path(__file__).parent / "queries"
 NAMED = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
@@ -110,7 +111,28 @@ def connect(conninfo: str, name: str, *, autocommit: bool = True, **options: str
             prepare_threshold=None,  # transaction-pooling friendly
         )
     except psycopg.OperationalError as error:
-        raise DatabaseLost(f"cannot connect to Postgres: {error}".strip()) from error
+        raise _unconnected(error, setting_of(conninfo)) from error
+
+
+# What a server answers whom it does not let in, in English and in Russian, since it says so before it knows a language:
+# a person has to see to it. Whatever else keeps us out may pass: nobody answers, or not yet, or there are too many.
+REFUSALS = re.compile(
+    r"authentication failed|no password supplied|no pg_hba\.conf entry|pg_hba\.conf rejects|does not exist"
+    r"|permission denied|must be superuser or replication role|not permitted to log in"
+    r"|not currently accepting connections|server does not support SSL"
+    r"|certificate|wrong version number|no protocols available|tlsv1 alert|invalid response to SSL"
+    r"|не прошёл проверку подлинности|в pg_hba\.conf нет записи|не существует|нет доступа|вход запрещён",
+    re.IGNORECASE,
+)
+LET_IN = "check user, password, database and TLS of {}, and what pg_hba.conf there says"
+
+
+def _unconnected(error: psycopg.OperationalError, setting: str) -> VitrinaError:
+    """Refused by somebody who answers, or not answered at all."""
+    said = f"cannot connect to Postgres: {error}".strip()
+    if REFUSALS.search(str(error)):
+        return ConfigError(said, LET_IN.format(setting or "the address"))
+    return DatabaseLost(said, f"correct {setting}, or see that its server can be reached" if setting else "")
 
 
 def cancel(conn: Connection) -> None:
@@ -122,14 +144,15 @@ def cancel(conn: Connection) -> None:
 
 def check_conninfo(conninfo: str) -> str:
     """The same, if it can be read; else a ConfigError without a word of it, since the driver would quote a password."""
+    name = setting_of(conninfo)
     try:
         host = str(conninfo_to_dict(conninfo).get("host") or "")
     except psycopg.ProgrammingError:
-        raise ConfigError(
-            "a connection string cannot be read", "write postgresql://user:password@host:5432/db"
-        ) from None
+        remedy = f"write {name}{'=' if name else ''}postgresql://user:password@host:5432/db"
+        raise ConfigError(f"{name or 'a connection string'} cannot be read", remedy) from None
     if "@" in host[1:]:  # the end of a password, taken for the host; at its beginning it is an abstract socket
-        raise ConfigError("a connection string has an @ in its host", "write an @ of the password as %40")
+        said = f"{name or 'a connection string'} has an @ in its host"
+        raise ConfigError(said, "write an @ of the password as %40")
     return conninfo
 
 
@@ -228,7 +251,9 @@ def translate(error: psycopg.Error) -> VitrinaError:
     message = " — ".join(part for part in told if part)
     if isinstance(error, errors.ConfigurationLimitExceeded) and TEMP_FILES in message:
         return ConfigError(message, MORE_FILES)
-    return _kind(error)(message, error.diag.message_hint or "")
+    said = _kind(error)(message, error.diag.message_hint or "")
+    said.at = int(error.diag.statement_position or 0)
+    return said
 
 
 def _kind(error: psycopg.Error) -> type[VitrinaError]:

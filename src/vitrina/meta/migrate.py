@@ -24,7 +24,8 @@ def upgrade(conninfo: str, to: str = "head") -> None:
     """Apply what is missing, in one transaction, one process at a time; a newer meta-store is left as it is."""
     with connect(conninfo, "migrate") as turn, translated(), turn.transaction():
         Mark(turn, "vitrina migrate", TURN).leave()
-        _upgrade(conninfo, to)
+        if not _is_done(conninfo, to):
+            _upgrade(conninfo, to)
 
 
 def _upgrade(conninfo: str, to: str) -> None:
@@ -35,8 +36,6 @@ def _upgrade(conninfo: str, to: str) -> None:
 
     engine = sa.create_engine("postgresql+psycopg://", creator=lambda: _connect(conninfo), poolclass=sa.NullPool)
     with engine.begin() as connection:
-        if _is_newer(conninfo):
-            return
         connection.execute(sa.text("CREATE SCHEMA IF NOT EXISTS etl"))
         driver: Any = connection.connection.driver_connection
         scripts = ScriptDirectory(str(compatibility.VERSIONS))
@@ -58,12 +57,13 @@ def _scripts(driver: psycopg.Connection[Any]) -> Iterator["Script"]:
         before = migration.version
 
 
-def _is_newer(conninfo: str) -> bool:
-    """Somebody with a newer program has migrated; whether this one may go on with it is for `compatibility`."""
+def _is_done(conninfo: str, to: str) -> bool:
+    """Nothing is missing, or somebody with a newer program has migrated; whether this one may go on with that is for
+    `compatibility`."""
     with connect(conninfo, "migrate") as conn:
         schema = compatibility.find(conn)
     if schema.version <= compatibility.newest():
-        return False
+        return to == "head" and schema.version == compatibility.newest()
     wrong = compatibility.misfit(schema)
     if wrong:
         raise wrong

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
 
 from prometheus_client import (
     CollectorRegistry,
@@ -20,6 +22,7 @@ from prometheus_client import (
 
 from vitrina import __version__
 from vitrina.domain.errors import LeaseLost
+from vitrina.domain.latency import BOUNDS, Latencies
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.run import Counts
 
@@ -42,6 +45,19 @@ RUN_DURATION = Histogram(
 )
 BATCH_DURATION = Histogram(
     "vitrina_batch_duration_seconds", "How long a batch took.", MART, buckets=BATCH_SECONDS, registry=REGISTRY
+)
+LATENCY = Histogram(
+    "vitrina_live_latency_seconds",
+    "How late changes came to a live mart, from their commit.",
+    MART,
+    buckets=BOUNDS,
+    registry=REGISTRY,
+)
+BROKEN = Counter(
+    "vitrina_checks_broken",
+    "Checks that a run has found not kept: broken, blocked or unasked.",
+    (*MART, "status"),
+    registry=REGISTRY,
 )
 RETRIES = Counter("vitrina_retries", "Attempts after one that failed.", MART, registry=REGISTRY)
 LEASES_LOST = Counter("vitrina_leases_lost", "Runs that another runner took over.", MART, registry=REGISTRY)
@@ -117,9 +133,20 @@ class Meter:
         """Another attempt."""
         RETRIES.labels(self.pipeline, self.target).inc()
 
+    def check_broken(self, outcome: str) -> None:
+        """A check is not kept; told once a run."""
+        BROKEN.labels(self.pipeline, self.target, outcome).inc()
+
     def lease_lost(self) -> None:
         """Somebody else has it now."""
         LEASES_LOST.labels(self.pipeline, self.target).inc()
+
+
+def tell_latency(latencies: Latencies, pipeline_id: UUID, meter: Meter, at: datetime, seconds: float) -> None:
+    """A slice of changes has come to a live mart and is committed: at this time, so late. For Prometheus, and to be
+    written down with those of other marts (`runner/latency.py`)."""
+    LATENCY.labels(meter.pipeline, meter.target).observe(seconds)
+    latencies.count(pipeline_id, at, seconds)
 
 
 def count_items(target: str, status: str, items: int) -> None:

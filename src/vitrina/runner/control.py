@@ -25,24 +25,31 @@ class RunnerStopping(Interrupted):
 
 @dataclass
 class RunControl:
-    """Signals to one run; set by the heartbeat and by the fence, looked at between batches."""
+    """Signals to one run: told by the heartbeat and by the fence, looked at between batches."""
 
     stopping: Event
-    status: Status = Status.RUNNING
     lost: Event = field(default_factory=Event)
     cut: Cut = field(default_factory=Cut)
-    has_recovered: bool = False  # this attempt got past what ended the one before, so that it counts as a first one
+    asked: Event = field(default_factory=Event)  # for a pause
+    recovered: Event = field(default_factory=Event)  # past what ended the attempt before
+
+    def hear(self, status: Status) -> None:
+        """What the pipeline's status is by now."""
+        if status == Status.PAUSE_REQUESTED:
+            self.asked.set()
+        else:
+            self.asked.clear()
 
     def hurry(self) -> None:
         """Pause, and not only after the batch."""
-        self.status = Status.PAUSE_REQUESTED
+        self.asked.set()
         self.cut.begin()
 
     def check(self) -> None:
         """Raise if the run should not go on."""
         if self.lost.is_set():
             raise LeaseLost("the lease has expired and was not renewed in time")
-        if self.status == Status.PAUSE_REQUESTED:
+        if self.asked.is_set():
             raise PauseRequested
         if self.stopping.is_set():
             raise RunnerStopping

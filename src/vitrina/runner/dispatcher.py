@@ -1,21 +1,26 @@
 """The dispatcher: claims what is due, retries what a retry can cure, and closes what nothing can.
 
-A lost connection is an attempt like any other if the meta-store can be reached again; if not, the lease expires and
-recovery takes over.
+Who cannot be reached, source, sink or warehouse, is waited for without a slot: the run stays open, and goes on in
+another attempt. If the meta-store itself is away, the slot waits for it.
 """
 
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from uuid import UUID
 
 import structlog
+from psycopg.errors import IdleInTransactionSessionTimeout
 
 from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, RetryableError, VitrinaError
 from vitrina.domain.events import Event
 from vitrina.domain.lifecycle import RunStatus
+from vitrina.domain.pipeline import WAREHOUSE
+from vitrina.domain.wording import Json
 from vitrina.meta.repos.leases import Claim, LeaseRepo, error_columns
+from vitrina.meta.repos.outages import Pauses, called
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.metrics.events import Meter
 from vitrina.runner.control import Interrupted, RunControl
@@ -24,12 +29,13 @@ from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.runlog import RunLog
 from vitrina.runner.schedules import plan_due
-from vitrina.runner.service import Session
+from vitrina.runner.service import Session, pause_after
 from vitrina.sinks.registry import neighbours_of
 from vitrina.sources.connections import Connections
 from vitrina.tracing import span
 
 MAX_ATTEMPTS = 3
+BLIPS = 1  # so often in a row, a connection that is lost is opened again at once, in this slot
 log = structlog.get_logger()
 
 
@@ -105,22 +111,26 @@ class PipelineDispatcher:
         return ""
 
     def _see_through(self, claim: Claim, leases: LeaseRepo) -> None:
+        failures, control = 0, RunControl(self.stopping)
         try:
             while True:
-                control = RunControl(self.stopping)  # one per attempt: a late heartbeat may still speak of the last
                 self.heartbeat.watch(claim.run_id, control)
                 try:
                     return self._attempt(claim, leases, control)
                 except (RetryableError, DatabaseLost) as error:
-                    self._back_off(claim, control, error)
+                    failures = 1 if control.recovered.is_set() else failures + 1
+                    if failures > BLIPS and (away := _away(error)):
+                        return self._put_off(claim, away, error)
+                    self._back_off(failures, control, error)
+                    claim = self._next_attempt(claim, error, self._pause(failures))
                     leases = self._leases()
-                    claim = self._next_attempt(claim, leases, error)
+                    self.heartbeat.forget(claim.run_id, control)
+                    control = RunControl(self.stopping)  # one per attempt: a late heartbeat may still speak of the last
         except LeaseLost as error:
             _meter(claim).lease_lost()
             log.warning("lease lost", pipeline=claim.name, run=claim.run_id, reason=str(error))
-        except DatabaseLost as error:
-            log.warning("cannot go on, the lease will expire", pipeline=claim.name, reason=str(error))
-            raise
+        except DatabaseLost as error:  # of the meta-store: nothing else is asked here
+            self._put_off(claim, WAREHOUSE, error)
         except VitrinaError as error:
             self._fail(claim, error)
         except KeyboardInterrupt:
@@ -129,28 +139,55 @@ class PipelineDispatcher:
             log.exception("unexpected error", pipeline=claim.name, run=claim.run_id)
             self._fail(claim, ConfigError(f"{type(error).__name__}: {error}"))
         finally:
-            self.heartbeat.forget(claim.run_id)
+            self.heartbeat.forget(claim.run_id, control)
 
     def _attempt(self, claim: Claim, leases: LeaseRepo, control: RunControl) -> None:
         about = span("vitrina.run", pipeline=claim.name, target=claim.target, run=claim.run_id, attempt=claim.attempt)
         with about, _meter(claim).attempt() as ending:
-            executor = PipelineExecutor(self.connections, leases, self.heartbeat.has_room)
+            executor = PipelineExecutor(self.connections, leases)
             ending.status = executor.execute(claim, control)
 
-    def _back_off(self, claim: Claim, control: RunControl, error: RetryableError | DatabaseLost) -> None:
-        if claim.attempt >= MAX_ATTEMPTS and not control.has_recovered:
+    def _back_off(self, failures: int, control: RunControl, error: RetryableError | DatabaseLost) -> None:
+        if failures >= MAX_ATTEMPTS:
             raise VitrinaError(error.message, error.remedy) from error
-        self._wait(self._pause(claim), control)
+        self._wait(self._pause(failures), control)
 
-    def _pause(self, claim: Claim) -> float:
-        return self.settings.backoff_seconds[min(claim.attempt, len(self.settings.backoff_seconds)) - 1]
+    def _pause(self, failures: int) -> float:
+        return self.settings.backoff_seconds[min(failures, len(self.settings.backoff_seconds)) - 1]
 
-    def _next_attempt(self, claim: Claim, leases: LeaseRepo, error: RetryableError | DatabaseLost) -> Claim:
-        RunLog(leases.conn, claim).say("warning", Event.RETRIED, **_why(error), in_seconds=self._pause(claim))
-        self.heartbeat.forget(claim.run_id)
+    def _next_attempt(self, claim: Claim, error: RetryableError | DatabaseLost, seconds: float) -> Claim:
+        leases = self._leases()
+        RunLog(leases.conn, claim).say("warning", Event.RETRIED, **_why(error), in_seconds=seconds)
         following = leases.begin_attempt(claim, error.message, error.remedy)
         _meter(claim).retry()
         return following
+
+    def _put_off(self, claim: Claim, away: str, error: VitrinaError) -> None:
+        """Until they answer. If even the meta-store does not, this slot has nothing else to do but wait for it."""
+        for failures in count(1):
+            try:
+                return self._say_put_off(claim, away, error)
+            except LeaseLost:
+                log.info("somebody else has it by now", pipeline=claim.name, run=claim.run_id)
+                return None
+            except DatabaseLost:
+                self.session.close()
+                if self.stopping.wait(pause_after(failures, self.settings.poll_seconds)):
+                    log.warning("cannot go on, the lease will expire", pipeline=claim.name, reason=str(error))
+                    raise
+        return None
+
+    def _say_put_off(self, claim: Claim, away: str, error: VitrinaError) -> None:
+        leases = self._leases()
+        pauses = Pauses(self.settings.backoff_seconds[0], self.settings.outage_pause_seconds)
+        until = leases.put_off(claim, away, error, pauses)
+        if until:
+            said: dict[str, Json] = {
+                "neighbour": called(away),
+                "tries": until.tries,
+                "in_seconds": round(until.seconds, 1),
+            }
+            RunLog(leases.conn, claim).say("warning", Event.WAITS, **_why(error), **said)
 
     def _wait(self, seconds: float, control: RunControl) -> None:
         """Back off; a pause or the end of the runner cuts it short, and the next attempt notices."""
@@ -166,10 +203,20 @@ class PipelineDispatcher:
         leases = self._leases()
         try:
             RunLog(leases.conn, claim).say("error", Event.FAILED, **_why(error))
-            leases.fail(claim, error.message, error.remedy)
+            leases.fail(claim, error.message, error.remedy, Pauses(*self.settings.failure_pause_seconds))
         except LeaseLost:
             _meter(claim).lease_lost()
             log.warning("lease lost", pipeline=claim.name, run=claim.run_id)
+
+
+def _away(error: VitrinaError) -> str:
+    """Who cannot be reached, if that is what is wrong; a connection that is nobody else's is the warehouse's.
+
+    One that the server ended for standing still is our own doing.
+    """
+    if isinstance(error.__cause__, IdleInTransactionSessionTimeout):
+        return ""
+    return error.neighbour or (WAREHOUSE if isinstance(error, DatabaseLost) else "")
 
 
 def _why(error: VitrinaError) -> dict[str, str]:

@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 from vitrina import __version__
 from vitrina.meta.db import Connection, queries
 from vitrina.meta.repos.clock import ClockRepo
+from vitrina.meta.repos.following import FollowingRepo
 from vitrina.meta.repos.leases import LeaseRepo
 from vitrina.meta.repos.requests import RequestRepo
 from vitrina.metrics import events
@@ -35,6 +36,7 @@ class Heartbeat:
     clock: ClockWatch = field(default_factory=ClockWatch)
     runs: dict[int, RunControl] = field(default_factory=dict)
     requests: dict[tuple[UUID, int], RunControl] = field(default_factory=dict)
+    followers: dict[UUID, RunControl] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._lock = Lock()
@@ -46,18 +48,28 @@ class Heartbeat:
         self.service = Service("heartbeat", Event(), duties, [self._session], end=self._sign_off)
 
     def watch(self, run_id: int, control: RunControl) -> None:
-        """Keep this run's lease alive."""
+        """Keep this run's lease alive, for this attempt of it; one before it that still goes on here is told."""
         with self._lock:
-            self.runs[run_id] = control
+            before, self.runs[run_id] = self.runs.get(run_id), control
+        if before:
+            before.lost.set()
 
-    def forget(self, run_id: int) -> None:
-        """It has ended."""
+    def forget(self, run_id: int, control: RunControl) -> None:
+        """That attempt has ended; another may go on."""
         with self._lock:
-            self.runs.pop(run_id, None)
+            if self.runs.get(run_id) is control:
+                del self.runs[run_id]
 
-    def has_room(self) -> bool:
-        """Whether a slot of this process is free."""
-        return len(self.runs) < self.slots
+    def watch_follower(self, pipeline_id: UUID, control: RunControl) -> None:
+        """Keep this mart in our hands."""
+        with self._lock:
+            self.followers[pipeline_id] = control
+
+    def forget_follower(self, pipeline_id: UUID, control: RunControl) -> None:
+        """It is followed here no more, unless it was taken again meanwhile."""
+        with self._lock:
+            if self.followers.get(pipeline_id) is control:
+                del self.followers[pipeline_id]
 
     def watch_request(self, token: tuple[UUID, int], control: RunControl) -> None:
         """Keep the claim on this request alive."""
@@ -88,7 +100,7 @@ class Heartbeat:
 
     def _beat(self, conn: Connection) -> None:
         with self._lock:
-            watched, requests = dict(self.runs), dict(self.requests)
+            watched, requests, followers = dict(self.runs), dict(self.requests), dict(self.followers)
         self.clock.look(conn)  # before anything is called expired
         ClockRepo(conn).see()
         leases = LeaseRepo(conn, self.identity.id, self.identity.name, self.lease_seconds)
@@ -107,9 +119,13 @@ class Heartbeat:
         alive = leases.renew(watched) if watched else {}
         for run_id, control in watched.items():
             if run_id in alive:
-                control.status = alive[run_id]
+                control.hear(alive[run_id])
             else:
                 control.lost.set()
+        if followers:
+            me = FollowingRepo(conn, self.identity.id, self.identity.name, self.lease_seconds)
+            for pipeline_id in followers.keys() - me.renew(followers):
+                followers[pipeline_id].lost.set()
         if requests:
             kept = RequestRepo(conn).renew(self.identity.id, self.lease_seconds, requests)
             for token in requests.keys() - kept:

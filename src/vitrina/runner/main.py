@@ -19,20 +19,24 @@ from vitrina.runner.alerting import AlertDesk
 from vitrina.runner.capturing import CaptureDesk
 from vitrina.runner.clock import ClockWatch
 from vitrina.runner.dependencies import DependencyDesk
+from vitrina.runner.destinations import find_destinations
 from vitrina.runner.dispatcher import PipelineDispatcher
+from vitrina.runner.following import FollowingDesk
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.housekeeping import Housekeeper
 from vitrina.runner.identity import Identity
+from vitrina.runner.latency import LatencyDesk
 from vitrina.runner.manager import PipelineManager, work_off
 from vitrina.runner.probing import Prober
 from vitrina.runner.requests import LANES, RequestDesk
 from vitrina.runner.service import Duty, Service, Session
+from vitrina.runner.upstream import UpstreamDesk
 from vitrina.runner.waiting import WaitingDesk
 from vitrina.runner.waker import Waker
-from vitrina.runner.webhook import Webhook
 from vitrina.sources.connections import Connections
 from vitrina.tracing import tracing
 from vitrina.transforms.chain import load_transforms
+from vitrina.transforms.running import begin_worker
 
 log = structlog.get_logger()
 WAKE = "vitrina_wake"
@@ -66,6 +70,7 @@ class Runner:
         self._waiting = WaitingDesk(self.connections, self.stopping)
         self._waker = Waker(settings.slots)
         self._lanes = [Waker(1) for _ in LANES]
+        self._following = Waker(1)
         self._managing = Session(lambda: self.connections.open_warehouse("manager"))
         self._listening = Session(self._listen)
 
@@ -81,7 +86,7 @@ class Runner:
                 self._ticking().run()
             finally:  # also when something unforeseen ends this thread: a runner works or is gone, never half
                 self.stopping.set()
-                for waker in (self._waker, *self._lanes, self._waiting.waker):
+                for waker in (self._waker, *self._lanes, self._following, self._waiting.waker):
                     waker.wake_all()
                 for service in services:
                     service.join()
@@ -96,10 +101,15 @@ class Runner:
                 with self.connections.open_warehouse("manager") as conn:
                     self._manager(conn).tick()
                     DependencyDesk(self.connections, self.stopping).look(conn)
+                    UpstreamDesk(self.connections, self.stopping).look(conn)
                     self._waiting.look(conn)
                 if only is None:
                     self.answer()
                 done = work_off(dispatcher, self.stopping, only)
+                with self.connections.open_warehouse("following") as conn:
+                    done += self._followers().catch_up(conn, only)
+                    done += work_off(dispatcher, self.stopping, only)  # what a follower stepped down for
+                    LatencyDesk(self.connections, self.stopping).write(conn)
                 self._alert()
                 return done
             finally:
@@ -107,7 +117,7 @@ class Runner:
 
     def _alert(self) -> None:
         """Nobody may be here to deliver later; what is due stays so, whatever goes wrong here."""
-        if not self.settings.webhook_url:
+        if not find_destinations(self.settings):
             return
         try:
             with self.connections.open_warehouse("alerts") as conn:
@@ -125,8 +135,10 @@ class Runner:
 
     def check(self) -> None:
         """What must be right before anything runs."""
+        if self.settings.transform_modules:
+            begin_worker(self.settings)  # somebody will want it, and it loads them while this process does
         load_transforms(self.settings.transform_modules)
-        Webhook.of(self.settings)
+        find_destinations(self.settings)
         compatibility.require(self.connections.listen)
 
     def stop_on_signals(self) -> None:
@@ -146,38 +158,36 @@ class Runner:
             manager.tick()
             if manager.has_waits():
                 self._waiting.waker.wake_one()
-            for waker in (self._waker, *self._lanes):
+            for waker in (self._waker, *self._lanes, self._following):
                 waker.wake_one()
-            self._wait_for_wake(listener, manager)
+            self._wait_for_wake(listener)
 
     def _listen(self) -> Connection:
         listener = self.connections.open_listener()
         listener.execute(f"LISTEN {WAKE}")
-        listener.execute("LISTEN vitrina_changes")
         ready = {"runner": self.identity.name, "slots": self.settings.slots, "metrics_port": self.metrics_port}
         log.info("runner ready", **ready)
         return listener
 
-    def _wait_for_wake(self, listener: Connection, manager: PipelineManager) -> None:
-        """Until something is asked for or the poll interval is over; in short waits, so that a signal is noticed.
-
-        Changes of a source come many times a second: they wake only if a live pipeline waits for them.
-        """
+    def _wait_for_wake(self, listener: Connection) -> None:
+        """Until something is asked for or the poll interval is over; in short waits, so that a signal is noticed."""
         deadline = time.monotonic() + self.settings.poll_seconds
         while not self.stopping.is_set() and time.monotonic() < deadline:
-            for notify in listener.notifies(timeout=0.25, stop_after=1):
-                if notify.channel == WAKE or manager.wake_live():
-                    return
+            for _ in listener.notifies(timeout=0.25, stop_after=1):
+                return
 
     def _services(self) -> list[Service]:
         """The slots, a lane for each sort of request, and whoever looks after captures, alerts, catalogues and more."""
         return [
             *(self._slot(number, wake) for number, wake in enumerate(self._waker.wakes)),
             *(self._lane(waker, kinds) for waker, kinds in zip(self._lanes, LANES, strict=True)),
+            self._desk_of_followers(),
             CaptureDesk(self.connections, self.identity, self.stopping, clock=self.clock).service(),
             AlertDesk(self.connections, self.stopping).service(),
             Housekeeper(self.connections, self.identity, self.stopping, self._manager).service(),
             DependencyDesk(self.connections, self.stopping).service(),
+            UpstreamDesk(self.connections, self.stopping).service(),
+            LatencyDesk(self.connections, self.stopping).service(),
             self._waiting.service(),
         ]
 
@@ -197,6 +207,16 @@ class Runner:
         desk = self._desk(kinds)
         return self._whenever(f"requests {kinds[0]}", waker, waker.wakes[0], desk.work_off, desk.session)
 
+    def _desk_of_followers(self) -> Service:
+        desk = self._followers()
+        service = self._whenever("following", self._following, self._following.wakes[0], desk.work, desk.session)
+        service.end = desk.stop
+        return service
+
+    def _followers(self) -> FollowingDesk:
+        ring = self._following.wake_one
+        return FollowingDesk(self.connections, self.identity, self.heartbeat, self.stopping, self.clock, ring)
+
     def _whenever(self, name: str, waker: Waker, wake: Event, work: Callable[[], object], session: Session) -> Service:
         """Work when woken, until the runner stops; a failure ends this turn only."""
 
@@ -215,7 +235,8 @@ class Runner:
 
     def _manager(self, conn: Connection) -> PipelineManager:
         settings = self.settings
-        ages = Ages(settings.event_days, settings.run_days, settings.audit_days, settings.version_days)
+        days = settings.event_days, settings.run_days, settings.audit_days, settings.version_days, settings.latency_days
+        ages = Ages(*days)
         return PipelineManager(conn, ages, settings.max_crashes, self.clock)
 
     @contextmanager
@@ -224,7 +245,7 @@ class Runner:
         neighbours, prober = self.connections.neighbours, Prober(self.connections, self.stopping)
         for name in [*neighbours.outages]:
             prober.begin(name)
-        with neighbours.telling(self._waker.wake_one, prober.begin):
+        with neighbours.telling(self._waker.wake_one, prober.begin, self._waiting.hear):
             yield
 
     @contextmanager

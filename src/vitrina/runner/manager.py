@@ -13,6 +13,7 @@ from vitrina.meta.db import Connection, fetch_all, queries, translated
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.requests import RequestRepo
 from vitrina.meta.repos.retention import Ages, RetentionRepo
+from vitrina.meta.repos.upstream import UpstreamRepo
 from vitrina.meta.repos.waits import WaitRepo
 from vitrina.runner.clock import ClockWatch
 from vitrina.runner.dispatcher import PipelineDispatcher
@@ -32,11 +33,13 @@ class PipelineManager:
     clock: ClockWatch = field(default_factory=ClockWatch)
 
     def tick(self) -> None:
-        """Look at the clock first; plan what is scheduled, wake what is live, fail requests that kill runners."""
+        """Look at the clock first; plan what is scheduled, wake what is live or comes after others, fail requests that
+        kill runners."""
         self.clock.look(self.conn)
         for request_id in RequestRepo(self.conn).bury(self.max_crashes):
             log.error("request given up", request=str(request_id))
         plan_due(PipelineRepo(self.conn))
+        UpstreamRepo(self.conn).wake_downstream()
         self.wake_live()
 
     def wake_live(self) -> bool:

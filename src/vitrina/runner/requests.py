@@ -12,25 +12,30 @@ import structlog
 from vitrina.domain.errors import ConfigError, DatabaseLost, LeaseLost, VitrinaError
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline
-from vitrina.domain.request import PreviewParams, RequestKind
+from vitrina.domain.request import AlertParams, CaptureParams, PreviewParams, RequestKind
+from vitrina.inquiries.held import show
 from vitrina.inquiries.inquiry import Inquiry
-from vitrina.inquiries.preview import preview
 from vitrina.inquiries.reconcile import drop_scratch, reconcile
 from vitrina.meta.db import cancel
 from vitrina.meta.repos.requests import RequestClaim, RequestRepo
 from vitrina.planning import check_plan, vet_plan
+from vitrina.runner.alerting import answer_test
 from vitrina.runner.control import Interrupted, RunControl
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
+from vitrina.runner.installing import answer_capture
 from vitrina.runner.limits import name_limit
 from vitrina.runner.service import Session
 from vitrina.sources.connections import Connections
 
 log = structlog.get_logger()
 Answer = Callable[[Inquiry, dict[str, Any]], dict[str, Any]]
-ANSWERS: dict[str, Answer] = {RequestKind.RECONCILE: reconcile, RequestKind.PREVIEW: preview}
+ANSWERS: dict[str, Answer] = {RequestKind.RECONCILE: reconcile, RequestKind.PREVIEW: show}  # about a pipeline
 # One thread each: what a person waits for never queues behind a comparison of millions of rows.
-LANES: tuple[tuple[RequestKind, ...], ...] = ((RequestKind.PREVIEW,), (RequestKind.RECONCILE,))
+LANES: tuple[tuple[RequestKind, ...], ...] = (
+    (RequestKind.PREVIEW, RequestKind.CAPTURE, RequestKind.ALERT),
+    (RequestKind.RECONCILE,),
+)
 
 
 @dataclass
@@ -95,8 +100,13 @@ class RequestDesk:
             self.heartbeat.forget_request(claim.token)
 
     def _answer(self, claim: RequestClaim, control: RunControl) -> dict[str, Any]:
+        if claim.kind == RequestKind.CAPTURE:
+            return answer_capture(self.connections, self.session.get(), CaptureParams.parse(claim.params))
+        if claim.kind == RequestKind.ALERT:
+            return answer_test(self.settings, self.session.get(), AlertParams.parse(claim.params))
         pipeline = _pipeline(claim)
-        plan = check_plan(pipeline, self.settings, reads_only=claim.kind == RequestKind.PREVIEW)
+        reads_only = claim.kind == RequestKind.PREVIEW and not PreviewParams.parse(claim.params).mart
+        plan = check_plan(pipeline, self.settings, reads_only=reads_only)
         self.connections.neighbours.require(plan.source)
         with (
             self.connections.open_warehouse(f"request {claim.kind}") as conn,

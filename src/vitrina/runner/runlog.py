@@ -1,4 +1,4 @@
-"""What a run says: to the log, and into `etl_run_events`."""
+"""What a run says: to the log, and into `etl_run_events`. A follower has no run, and keeps its lines itself."""
 
 from dataclasses import dataclass
 
@@ -28,4 +28,5 @@ class RunLog:
     def say(self, level: str, event: Event, **fields: Json) -> None:
         """To the log and to the table."""
         self.show(level, event, fields)
-        RunRepo(self.conn).log(self.claim.run_id, level, event, fields)
+        if self.claim.run_id:
+            RunRepo(self.conn).log(self.claim.run_id, level, event, fields)

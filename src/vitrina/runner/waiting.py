@@ -1,6 +1,10 @@
-"""The waiting desk: pipelines that wait for somebody hold no slot; it looks whether that is over, and wakes them."""
+"""The waiting desk: pipelines that wait for somebody hold no slot; it looks whether that is over, and wakes them.
 
-from collections import defaultdict
+Those that wait for a neighbour who is away are woken when somebody of this process hears from it; else they are due in
+time by themselves.
+"""
+
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from threading import Event
 
@@ -10,6 +14,7 @@ from psycopg.rows import DictRow
 from vitrina.capture.barrier import holder_of
 from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import Connection
+from vitrina.meta.repos.outages import OutageRepo
 from vitrina.meta.repos.waits import WaitRepo
 from vitrina.runner.service import Duty, Service
 from vitrina.runner.waker import Waker
@@ -26,6 +31,12 @@ class WaitingDesk:
     connections: Connections
     stopping: Event
     waker: Waker = field(default_factory=lambda: Waker(1))  # rung by the main loop, which waits for no source itself
+    answering: deque[str] = field(default_factory=deque)  # neighbours that were away, and answer again
+
+    def hear(self, neighbour: str) -> None:
+        """It answers again."""
+        self.answering.append(neighbour)
+        self.waker.wake_one()
 
     def service(self) -> Service:
         """On a thread of its own, with a connection only while it looks, and it looks only when somebody waits."""
@@ -41,6 +52,11 @@ class WaitingDesk:
 
     def look(self, conn: Connection) -> None:
         """At every wait whose turn it is; a source that cannot be reached keeps nobody from the others."""
+        while self.answering:
+            neighbour = self.answering[0]
+            due = OutageRepo(conn).answers(neighbour)
+            self.answering.popleft()
+            log.info("answers again; what waited for it goes on", neighbour=neighbour, pipelines=due)
         by_source: defaultdict[str, list[DictRow]] = defaultdict(list)
         for wait in WaitRepo(conn).turns(LOOK_SECONDS):
             by_source[wait["source"]].append(wait)

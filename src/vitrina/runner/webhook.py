@@ -1,63 +1,87 @@
-"""The webhook: one signed POST an alert. What is told, and how a receiver knows that it was us."""
+"""The webhook: one POST an alert, in the receiver's format; and how a receiver of ours knows that it was us."""
 
 import hashlib
 import hmac
 import json
+import ssl
 import time
 from dataclasses import dataclass
-from typing import Any, Self
 
 import httpx
 
 from vitrina.addresses import is_loopback
-from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.domain.alerting import Format
+from vitrina.domain.errors import ConfigError
 from vitrina.meta.repos.alerts import Alert
-from vitrina.settings import Settings
+from vitrina.runner.messages import BODIES
+from vitrina.runner.receipt import TIMEOUT, Receipt, hidden
 
-TIMEOUT = 10.0
 SIGNATURE, TIMESTAMP, DELIVERY = "X-Vitrina-Signature", "X-Vitrina-Timestamp", "X-Vitrina-Delivery"
-TOLD = ("run", "error", "remedy", "fresh_at", "limit", "after", "since", "behind", "rows", "keys")
+KEPT = 1_000  # bytes of an answer
 
 
 @dataclass(frozen=True)
 class Webhook:
-    """Where alerts go. Neither address nor secret appears in an error: an address may carry a secret, too."""
+    """Neither address nor secret appears in an error or in what is kept: an address may carry a secret, too."""
 
     url: httpx.URL
-    secret: bytes
+    format: Format
+    secret: str
     public_url: str | None
+    verify: ssl.SSLContext | bool = True
 
-    @classmethod
-    def of(cls, settings: Settings) -> Self | None:
-        """As the settings name it; None if they name none."""
-        if settings.webhook_url is None:
-            return None
-        if settings.webhook_secret is None or not settings.webhook_secret.get_secret_value():
-            raise ConfigError("VITRINA_WEBHOOK_URL is set, and VITRINA_WEBHOOK_SECRET is not", "set both, or neither")
-        url = _parse(settings.webhook_url.get_secret_value())
-        return cls(url, settings.webhook_secret.get_secret_value().encode(), settings.public_url)
+    @property
+    def place(self) -> str:
+        """Where it is, for people: without the path, which may be the secret."""
+        port = f":{self.url.port}" if self.url.port else ""
+        return f"{self.url.scheme}://{self.url.host}{port}"
 
-    def send(self, alert: Alert) -> None:
-        """One attempt; a RetryableError unless the receiver says 2xx."""
-        body = json.dumps(message(alert, self.public_url), ensure_ascii=False).encode()
-        timestamp = str(int(time.time()))
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "vitrina",
-            DELIVERY: str(alert.id),
-            TIMESTAMP: timestamp,
-            SIGNATURE: sign(self.secret, timestamp, body),
-        }
+    def send(self, alert: Alert) -> Receipt:
+        """One attempt. Anything but 2xx is no delivery; redirects are not followed."""
+        body = self._body(alert)
+        began = time.monotonic()
         try:
             with (
-                httpx.Client(timeout=TIMEOUT, trust_env=not is_loopback(self.url.host)) as client,
-                client.stream("POST", self.url, content=body, headers=headers) as answer,
+                httpx.Client(
+                    timeout=TIMEOUT,
+                    verify=self.verify,
+                    trust_env=not is_loopback(self.url.host),
+                    follow_redirects=False,
+                ) as client,
+                client.stream("POST", self.url, content=body, headers=self._headers(alert, body)) as answer,
             ):
-                status = answer.status_code  # what else it says does not matter, and may be long
+                said = self._read(answer, began)
         except httpx.HTTPError as error:
-            raise RetryableError(f"the webhook does not answer: {type(error).__name__}") from None
-        if not 200 <= status < 300:
-            raise RetryableError(f"the webhook answered {status}")
+            return Receipt(f"the webhook does not answer: {type(error).__name__}", "", began, away=True)
+        status = answer.status_code
+        refused = None if 200 <= status < 300 else f"the webhook answered {status}"
+        return Receipt(refused, f"{status} {said}".strip(), began, pause=_seconds(answer.headers.get("Retry-After")))
+
+    def _body(self, alert: Alert) -> bytes:
+        body = BODIES[self.format](alert, self.public_url)
+        if self.format == Format.PAGERDUTY:
+            body |= {"routing_key": self.secret}
+        return json.dumps(body, ensure_ascii=False).encode()
+
+    def _headers(self, alert: Alert, body: bytes) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "User-Agent": "vitrina", DELIVERY: str(alert.id)}
+        if self.format != Format.SIGNED:
+            return headers
+        timestamp = str(int(time.time()))
+        return headers | {TIMESTAMP: timestamp, SIGNATURE: sign(self.secret.encode(), timestamp, body)}
+
+    def _read(self, answer: httpx.Response, began: float) -> str:
+        """Its beginning, as far as it comes in time; it may be long, slow, and may repeat what it was sent."""
+        found = b""
+        try:
+            for part in answer.iter_bytes():
+                found += part
+                if len(found) >= KEPT or time.monotonic() - began > TIMEOUT:
+                    break
+        except httpx.HTTPError:
+            pass  # the status is what matters, and it was there
+        secrets = [self.secret, self.url.raw_path.decode(), self.url.query.decode(), self.url.password]
+        return hidden(found[:KEPT].decode(errors="replace"), [*secrets, *self.url.path.split("/")])
 
 
 def sign(secret: bytes, timestamp: str, body: bytes) -> str:
@@ -65,41 +89,18 @@ def sign(secret: bytes, timestamp: str, body: bytes) -> str:
     return "sha256=" + hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-def message(alert: Alert, public_url: str | None) -> dict[str, Any]:
-    """What is told; the same for the same alert, however often it is sent."""
-    told = alert.details
-    link = f"{public_url.rstrip('/')}/console/pipelines/{alert.pipeline_id}" if public_url else None
-    return {
-        "id": str(alert.id),
-        "event": alert.event,
-        "at": alert.created_at.isoformat(),
-        "text": _text(alert) + (f" {link}" if link else ""),
-        "pipeline": {"id": str(alert.pipeline_id), "name": told.get("name"), "target": told.get("target")},
-        "url": link,
-        **{name: told.get(name) for name in TOLD},
-    }
-
-
-def _text(alert: Alert) -> str:
-    """One line for people; chats that take webhooks show it."""
-    told = alert.details
-    if alert.event == "failed":
-        remedy = f" — {told['remedy']}" if told.get("remedy") else ""
-        return f"{told.get('name')} has failed: {told.get('error') or 'it does not say why'}{remedy}"
-    if alert.event == "stale":
-        return f"{told.get('name')} is stale: as of {told.get('fresh_at') or 'never'}, the limit is {told.get('limit')}"
-    if alert.event == "stuck":
-        return f"{told.get('name')} stands still: {told.get('behind')} changes behind since {told.get('since')}"
-    if alert.event == "wrong":
-        return f"{told.get('name')} was wrong: {told.get('rows')} rows that no change explains, put right"
-    return f"{told.get('name')} has recovered; it was {told.get('after')} since {told.get('since')}"
-
-
-def _parse(text: str) -> httpx.URL:
+def parse_url(text: str, setting: str) -> httpx.URL:
+    """An address; a ConfigError that does not show it."""
     try:
         url = httpx.URL(text)
-    except httpx.InvalidURL:
-        url = httpx.URL()
-    if url.scheme not in ("http", "https") or not url.host:
-        raise ConfigError("VITRINA_WEBHOOK_URL is no address", "write https://host/path")
+        usable = bool(url.host) and (url.port is None or url.port > 0)
+    except (httpx.InvalidURL, ValueError):
+        url, usable = httpx.URL(), False
+    if url.scheme not in ("http", "https") or not usable:
+        raise ConfigError(f"{setting} is no address", "write https://host/path")
     return url
+
+
+def _seconds(text: str | None) -> float | None:
+    """As many as a receiver asks us to wait; a date is not understood."""
+    return min(float(text), 3600.0) if text and text.isascii() and text.isdigit() and len(text) < 9 else None

@@ -5,8 +5,10 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
+from vitrina.domain.checks import Check
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import WAREHOUSE, Plan
+from vitrina.engine.asking import Asked
 from vitrina.engine.job import Job, Mode
 from vitrina.engine.modes import make_mode
 from vitrina.engine.writer import Abilities, Writer
@@ -55,11 +57,34 @@ def check_fields(plan: Plan) -> None:
     if plan.publish == "atomic" and not can.commits_with_checkpoint:
         remedy = "leave it out; a rebuild (run --rebuild) replaces an index at once"
         raise ConfigError("publish: atomic is for tables", remedy)
+    for check in plan.checks:
+        if not check.is_by_row:
+            _require_whole(check, plan, can)
+
+
+def _require_whole(check: Check, plan: Plan, can: Abilities) -> None:
+    """A check of all of the mart needs somebody who sees all of it; and blocks only what is published at once."""
+    named = f"check {check.name!r} ({check.kind}) asks all of the mart"
+    if not can.is_compared_in_place:
+        remedy = "ask each row (not_null, accepted_values, condition), or keep a table beside it and ask that"
+        raise ConfigError(f"{named}, and statements do not reach {plan.target}", remedy)
+    if check.blocks and plan.mode == "live":
+        index = f"; or CREATE UNIQUE INDEX ON {plan.target} ({', '.join(check.unique)})" if check.unique else ""
+        raise ConfigError(f"{named}, and a live mart is published slice by slice", f"set effect: warn{index}")
+    if check.blocks and plan.publish != "atomic":
+        raise ConfigError(
+            f"{named}, and cannot block what is published batch by batch", "set publish: atomic, or effect: warn"
+        )
 
 
 def resolve_writer(plan: Plan, output: Sequence[Column], *, builds: bool) -> Writer:
     """For the target, over what the query or the last transform gives; documents are built by the source, if it can."""
     return resolve_sink(plan.target).writer(plan, output, builds=builds)
+
+
+def resolve_asked(plan: Plan, output: Sequence[Column]) -> Asked:
+    """The mart as its checks see it, before it is there."""
+    return resolve_sink(plan.target).asked(plan, output)
 
 
 def resolve_mode(job: Job, connections: Connections, epoch: int) -> Mode:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from vitrina.domain.pipeline import Plan
+from vitrina.engine.asking import Asked
 from vitrina.engine.job import Job, Mode
 from vitrina.engine.writer import Abilities, Writer
 from vitrina.meta.db import Connection
@@ -23,6 +24,10 @@ class Sink(Protocol):
     def writer(self, plan: Plan, output: Sequence[Column], *, builds: bool) -> Writer:
         """For one run, over what the query or the last transform gives; `builds`: the source can build documents."""
         ...
+
+    def asked(self, plan: Plan, output: Sequence[Column]) -> Asked:
+        """The mart as its checks see it, over what the query or the last transform gives."""
+        return Asked.of(output, plan.key)
 
     def mode(self, job: Job, make: Callable[[Job], Mode], connections: Connections, epoch: int) -> Mode:
         """The steps of a job: those that `make` gives, with whatever the kind needs around them."""

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError, DatabaseLost
+from vitrina.domain.latency import Latencies
 from vitrina.domain.pipeline import WAREHOUSE
 from vitrina.meta.db import SEARCH_PATH, TEMP_FILES, Connection, cancel, connect, stall_limit
 from vitrina.neighbours import Neighbours
@@ -35,7 +36,9 @@ class Connections:
     sources: Mapping[str, str]
     settings: Settings
     captures: Mapping[str, str] = field(default_factory=dict)
+    capture_owners: Mapping[str, str] = field(default_factory=dict)
     neighbours: Neighbours = field(default_factory=Neighbours, compare=False)  # how they answer this process
+    latencies: Latencies = field(default_factory=Latencies, compare=False)  # of what came to the marts of this process
     opened: Callable[[Cancel], None] = tell_nobody  # told of each session how what it does is cancelled
 
     def open_warehouse(self, name: str) -> Connection:
@@ -70,6 +73,7 @@ class Connections:
             except DatabaseLost as error:
                 if opened.is_lost:  # this one, and not the warehouse
                     self.neighbours.lose(source, error.message)
+                    error.neighbour = source
                 raise
 
     @contextmanager
@@ -85,6 +89,11 @@ class Connections:
         if not kind_of(default).abilities.is_capturable:
             raise lack(source, "is_capturable")
         return self.captures.get(source, default)
+
+    def resolve_capture_owner(self, source: str) -> str:
+        """How whoever makes publications and triggers signs in; where nobody else is named, who captures."""
+        captures = self.resolve_capture(source)
+        return self.capture_owners.get(source, captures)
 
     def _open(self, source: str) -> Source:
         local = source == WAREHOUSE

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, NoReturn, Self
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import sql
@@ -21,6 +22,7 @@ from vitrina.domain.positions import Place
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.clock import Clock
 from vitrina.settings import Settings
+from vitrina.sources.sight import MODES, Seen, Sight, lacking
 from vitrina.sql.describe import Column
 from vitrina.sql.guard import check_select
 from vitrina.transforms import Row
@@ -86,6 +88,14 @@ class Address:
     settings: Settings
 
 
+def hide_secrets(url: str) -> str:
+    """An address as people may see it: where, and nothing of how one signs in but the name."""
+    parts = urlsplit(url)
+    user = f"{parts.username}@" if parts.username else ""
+    port = f":{parts.port}" if parts.port else ""
+    return urlunsplit((parts.scheme, f"{user}{parts.hostname or ''}{port}", parts.path, "", ""))
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of source: by which schemes its addresses begin, what it can do at most, and how one is opened."""
@@ -94,6 +104,7 @@ class Kind:
     abilities: Abilities
     open: Callable[[Address], "Source"]
     check: Callable[[str, Collection[str]], str] = check_select  # a SELECT by grammar, given the allowed schemas
+    shown: Callable[[str], str] = hide_secrets  # an address without its secrets
 
 
 @dataclass(frozen=True)
@@ -157,6 +168,18 @@ class Source(ABC):
         """For what it cannot do."""
         raise lack(self.name, ability)
 
+    def sight(self, schemas: Collection[str], capturer: str | None, setting: str) -> Sight:
+        """What its reader finds there; of a kind that tells nothing of itself, what it lacks."""
+        del schemas, capturer, setting
+        lacks = {mode: [MEANINGS[a] for a in NEEDS[mode] if not getattr(self.abilities, a)] for mode in NEEDS}
+        names = {mode: mode.partition(" ")[0] for mode in MODES}
+        return Sight(obstacles={m: [lacking(m, meaning) for meaning in lacks.get(n, [])] for m, n in names.items()})
+
+    def tables(self, schemas: Collection[str], limit: int) -> Seen:
+        """The tables of these schemas with their columns, as far as it tells."""
+        del schemas, limit
+        return Seen()
+
     # ── speaks_sql ───────────────────────────────────────────────────────────────────────────────────────────
 
     def within(self, seconds: float) -> Self:
@@ -177,7 +200,7 @@ class Source(ABC):
         self.refuse("speaks_sql")
 
     def text_batches(self, query: sql.Composable, size: int) -> Iterator[Batch]:
-        """A query's rows, `size` at a time; $1 is an empty array."""
+        """A query's rows, `size` at a time."""
         self.refuse("speaks_sql")
 
     def fetch(self, query: sql.Composable, args: Sequence[str | None] = ()) -> list[Row]:
@@ -189,6 +212,10 @@ class Source(ABC):
     @property
     def catalogue(self) -> Catalogue:
         """For questions about what a query means, and about the transactions of its server."""
+        self.refuse("has_catalogue")
+
+    def reads(self, select: str) -> list[str]:
+        """The relations that a SELECT reads, as schema.name, what is behind views included."""
         self.refuse("has_catalogue")
 
     # ── has_horizon ──────────────────────────────────────────────────────────────────────────────────────────

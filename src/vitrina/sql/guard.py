@@ -6,17 +6,17 @@ the SELECT runs as a role that can only read, in transactions that cannot write.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-import postgast
 from google.protobuf.message import DecodeError, Message
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.policy import may_be_opened, widened
+from vitrina.sql import grammar
 
 MAX_BYTES = 1_000_000
 MAX_CHAIN = 10_000  # the parser descends into 1 + 1 + … without looking at its stack, and crashes at twice as many
-TOKENS = postgast.pg_query_pb2
-SET_OPERATIONS = (TOKENS.UNION, TOKENS.INTERSECT, TOKENS.EXCEPT)
 OPENING, CLOSING, COMMA = (40, 91), (41, 93), 44  # tokens that are one character go by its code
 WRITES = {"InsertStmt": "INSERT", "UpdateStmt": "UPDATE", "DeleteStmt": "DELETE", "MergeStmt": "MERGE"}
 
@@ -27,12 +27,30 @@ def check_select(text: str, allowed_schemas: Iterable[str], known: Iterable[str]
     `known` are relations that it may name without a schema, as if a WITH around it gave them.
     """
     raw = _parse(text)
-    problems = list(_problems(raw.stmt, set(allowed_schemas), frozenset(known)))
+    allowed = list(allowed_schemas)
+    problems = list(_problems(raw.stmt, set(allowed), frozenset(known)))
     if problems:
-        raise ConfigError("the query is refused: " + "; ".join(dict.fromkeys(problems)))
+        remedy = _widened(allowed, _schemas(raw.stmt))
+        said = "; ".join(dict.fromkeys(problem for problem, _ in problems))
+        raise ConfigError(f"the query is refused: {said}", remedy, _characters(text, problems[0][1]))
     encoded = text.encode()
     end = raw.stmt_location + raw.stmt_len if raw.stmt_len else len(encoded)
     return encoded[raw.stmt_location : end].decode().strip()
+
+
+def check_expression(text: str) -> str:
+    """One expression over the columns of a row, which reads no table; or a ConfigError that says what is wrong."""
+    statement = _parse(f"SELECT\n{text}\n").stmt
+    given = [field.name for field, _ in statement.select_stmt.ListFields() if field.name not in ("limit_option", "op")]
+    targets = statement.select_stmt.target_list
+    problems = [problem for problem, _ in _problems(statement, set(), frozenset())]
+    if given != ["target_list"] or len(targets) != 1 or targets[0].res_target.name:
+        problems.append("it is more than one expression")
+    if any(_kind(node) == "SubLink" for node, _ in _walk(statement.select_stmt, frozenset())):
+        problems.append("it has a SELECT of its own: that is what a check with empty is for")
+    if problems:
+        raise ConfigError("the condition is refused: " + "; ".join(dict.fromkeys(problems)))
+    return text
 
 
 def _parse(text: str) -> Any:
@@ -45,9 +63,10 @@ def _parse(text: str) -> Any:
     try:
         if len(text) > 2 * MAX_CHAIN and _longest_chain(text) > MAX_CHAIN:
             raise ConfigError("the query is nested too deeply, or has too long an expression")
-        statements = postgast.parse(text).stmts
-    except postgast.PgQueryError as error:
-        raise ConfigError(f"the query does not parse: {error.message}{_line(text, error.cursorpos)}") from error
+        statements = grammar.parse(text).stmts
+    except grammar.PgQueryError as error:
+        said = f"the query does not parse: {error.message}{_line(text, error.cursorpos)}"
+        raise ConfigError(said, "", max(error.cursorpos, 0)) from error
     except (DecodeError, RecursionError) as error:
         raise ConfigError("the query is nested too deeply") from error
     if len(statements) != 1:
@@ -60,7 +79,7 @@ def _parse(text: str) -> Any:
 def _longest_chain(text: str) -> int:
     """How deep the tree can be at most: the tokens of one item of a list, with what its parentheses hold."""
     levels = [_Level()]
-    for token in postgast.scan(text).tokens:
+    for token in grammar.scan(text).tokens:
         if token.token in OPENING:
             levels.append(_Level())
         elif token.token in CLOSING and len(levels) > 1:
@@ -69,6 +88,12 @@ def _longest_chain(text: str) -> int:
         else:
             levels[-1].take(token.token)
     return sum(level.depth for level in levels)
+
+
+@cache
+def _set_operations() -> frozenset[int]:
+    tokens = grammar.pg_query_pb2
+    return frozenset((tokens.UNION, tokens.INTERSECT, tokens.EXCEPT))
 
 
 @dataclass
@@ -84,25 +109,26 @@ class _Level:
     def take(self, token: int) -> None:
         if token == COMMA:
             self.longest, self.item = max(self.item, self.longest), 0
-        elif token in SET_OPERATIONS:
+        elif token in _set_operations():
             self.set_operations += 1
         else:
             self.item += 1
 
 
-def _problems(tree: Any, allowed: set[str], known: frozenset[str]) -> Iterator[str]:
+def _problems(tree: Any, allowed: set[str], known: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """What is wrong and where, in bytes from 0; -1: the parser does not say."""
     for node, ctes in _walk(tree.select_stmt, known):
         kind = _kind(node)
         if kind in WRITES:
-            yield f"{WRITES[kind]} inside a SELECT"
+            yield f"{WRITES[kind]} inside a SELECT", node.relation.location
         elif kind == "IntoClause":
-            yield "SELECT INTO"
+            yield "SELECT INTO", node.rel.location
         elif kind == "LockingClause":
-            yield "FOR UPDATE / SHARE"
+            yield "FOR UPDATE / SHARE", -1
         elif kind == "ParamRef":
-            yield f"the parameter ${node.number}"
+            yield f"the parameter ${node.number}", node.location
         elif kind == "RangeVar":
-            yield from _table_problems(node, allowed, ctes)
+            yield from ((said, node.location) for said in _table_problems(node, allowed, ctes))
 
 
 def _walk(node: Any, ctes: frozenset[str]) -> Iterator[tuple[Any, frozenset[str]]]:
@@ -136,8 +162,25 @@ def _table_problems(table: Any, allowed: set[str], ctes: frozenset[str]) -> Iter
         )
 
 
+def _schemas(tree: Any) -> Iterator[str]:
+    """Those that its tables name."""
+    return (node.schemaname for node, _ in _walk(tree.select_stmt, frozenset()) if _kind(node) == "RangeVar")
+
+
+def _widened(allowed: list[str], named: Iterable[str]) -> str:
+    more = [name for name in dict.fromkeys(named) if may_be_opened(name) and name not in allowed]
+    if not more:
+        return ""
+    return f"if it may be read, set {widened(allowed, more)} for API and runners (in .env, then: vitrina up)"
+
+
 def _kind(node: Any) -> str:
     return type(node).__name__
+
+
+def _characters(text: str, location: int) -> int:
+    """A place in characters from 1, of one in bytes from 0."""
+    return len(text.encode()[:location].decode(errors="ignore")) + 1 if location >= 0 else 0
 
 
 def _line(text: str, position: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import postgast
+from vitrina.sql import grammar
 
 Sources: TypeAlias = frozenset[str]
 Relation: TypeAlias = dict[str, Sources]  # column -> sources
@@ -38,14 +38,14 @@ class Scope:
 
 def tables_of(select: str, ctes: bool = False) -> list[str]:
     """The tables that a SELECT reads, as schema.table."""
-    tree = postgast.parse(select)
-    found = (node for _, node in postgast.walk(tree) if type(node).__name__ == "RangeVar")
+    tree = grammar.parse(select)
+    found = (node for _, node in grammar.walk(tree) if type(node).__name__ == "RangeVar")
     return sorted({f"{node.schemaname}.{node.relname}" for node in found if node.schemaname or ctes})
 
 
 def trace(select: str, catalog: Catalog) -> Relation:
     """Each output column with the table columns it is computed from."""
-    statement = postgast.parse(select).stmts[0].stmt.select_stmt
+    statement = grammar.parse(select).stmts[0].stmt.select_stmt
     return _select(statement, catalog, Scope())
 
 
@@ -103,7 +103,7 @@ def _outputs(statement: Any, catalog: Catalog, scope: Scope) -> Iterator[tuple[s
 
 def _of_expression(node: Any, catalog: Catalog, scope: Scope) -> Sources:
     found: set[str] = set()
-    for _, part in postgast.walk(node):
+    for _, part in grammar.walk(node):
         kind = type(part).__name__
         if kind == "ColumnRef":
             found |= scope.find([f.string.sval for f in part.fields if f.HasField("string")])

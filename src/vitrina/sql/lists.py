@@ -2,14 +2,14 @@
 
 from typing import Any
 
-import postgast
+from vitrina.sql import grammar
 
 BUILDERS = {"json_agg", "jsonb_agg", "json_agg_strict", "jsonb_agg_strict", "json_build_array", "jsonb_build_array"}
 
 
 def builds_lists(select: str) -> frozenset[str]:
     """The names of output columns whose expression calls such a function; a column that is only passed on is none."""
-    statement = postgast.parse(select).stmts[0].stmt.select_stmt
+    statement = grammar.parse(select).stmts[0].stmt.select_stmt
     while statement.HasField("larg"):
         statement = statement.larg
     outputs = [target.res_target for target in statement.target_list]
@@ -17,7 +17,7 @@ def builds_lists(select: str) -> frozenset[str]:
 
 
 def _calls_builder(expression: Any) -> bool:
-    nodes = [node for _, node in postgast.walk(expression)]
+    nodes = [node for _, node in grammar.walk(expression)]
     calls = [node for node in nodes if type(node).__name__ == "FuncCall"]
     arrays = any(type(node).__name__ == "JsonArrayAgg" for node in nodes)
     return arrays or any(call.funcname[-1].string.sval in BUILDERS for call in calls)

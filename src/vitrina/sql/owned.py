@@ -19,7 +19,7 @@ SQL = queries("owned")
 
 @dataclass(frozen=True)
 class Foreign:
-    """A function that would run with our rights, and is not ours."""
+    """A function that would run with our rights, and is not ours; or what may bring one."""
 
     function: str
     owner: str
@@ -32,8 +32,6 @@ def planned(conn: Connection, relations: Collection[int]) -> Uses:
 
 def foreign_code(conn: Connection, schema: str, table: str) -> list[Foreign]:
     """The functions that whoever writes to a table would run, and that are neither ours nor a superuser's."""
-    if _is_plain(conn, schema, table):
-        return []
     family = [row["oid"] for row in fetch_all(conn, SQL["reached"], {"schema": schema, "table": table})]
     uses = _own(conn, family, "planned", "read", "written")
     triggered = frozenset(row["oid"] for row in fetch_all(conn, SQL["triggered"], {"relations": family}))
@@ -41,9 +39,20 @@ def foreign_code(conn: Connection, schema: str, table: str) -> list[Foreign]:
     return _foreign(conn, uses | Uses(functions=triggered)) + [Foreign(**row) for row in ruled]
 
 
+def loose_ends(conn: Connection, schema: str, table: str) -> list[Foreign]:
+    """What of somebody else's may bring such code at any time, without a lock of the table, though it has none now."""
+    asked = {"schema": schema, "table": table, "first_user_oid": FIRST_USER_OID}
+    return [Foreign(**row) for row in fetch_all(conn, SQL["loose"], asked)]
+
+
+def is_open_to_others(conn: Connection, schema: str, table: str) -> bool:
+    """Whether somebody else may add code to it, as its owner or by the right to make triggers."""
+    return bool(fetch_all(conn, SQL["outsiders"], {"schema": schema, "table": table}))
+
+
 def code_of_reading(conn: Connection, schema: str, table: str) -> list[Foreign]:
     """The same, of whoever only looks at it."""
-    if _is_plain(conn, schema, table):
+    if is_plain(conn, schema, table):
         return []
     family = [row["oid"] for row in fetch_all(conn, SQL["reached"], {"schema": schema, "table": table})]
     return _foreign(conn, _own(conn, family, "planned", "read"))
@@ -55,7 +64,7 @@ def foreign_owner(conn: Connection, schema: str, table: str, trusted: Sequence[s
     return rows[0]["owner"] if rows else ""
 
 
-def _is_plain(conn: Connection, schema: str, table: str) -> bool:
+def is_plain(conn: Connection, schema: str, table: str) -> bool:
     """Whether it is not there, or has nothing beside columns of the server's own types and plain indexes."""
     asked = {"schema": schema, "table": table, "first_user_oid": FIRST_USER_OID}
     row = fetch_one(conn, SQL["plain"], asked)

@@ -28,6 +28,7 @@ import re
 from collections.abc import Iterator, Set
 
 from vitrina.domain.findings import Code, Finding, Phrase
+from vitrina.domain.policy import may_be_opened, widened
 from vitrina.domain.wording import Json
 from vitrina.sql.calls import Call, Relation, Resolved
 
@@ -99,9 +100,12 @@ def _judge_relation(relation: Relation, schemas: Set[str]) -> Iterator[Finding]:
     if relation.schema in schemas:
         return
     name = f"{relation.schema}.{relation.name}"
-    is_catalogue = relation.schema in ("pg_catalog", "information_schema")
-    code = Code.CATALOGUE_NOT_ALLOWED if is_catalogue else Code.SCHEMA_NOT_ALLOWED
-    yield Finding("error", name, code, {"relation": name, "schema": relation.schema, "allowed": sorted(schemas)})
+    data: dict[str, Json] = {"relation": name, "schema": relation.schema, "allowed": sorted(schemas)}
+    if may_be_opened(relation.schema):
+        setting = widened(sorted(schemas), [relation.schema])
+        yield Finding("error", name, Code.SCHEMA_NOT_ALLOWED, data | {"setting": setting})
+    else:
+        yield Finding("error", name, Code.CATALOGUE_NOT_ALLOWED, data)
 
 
 def _judge_call(call: Call, *, behind: bool) -> Iterator[Finding]:

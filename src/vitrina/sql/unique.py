@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-import postgast
+from vitrina.sql import grammar
 
 # Functions that give one value a call. Any other might give a set, and then a group comes out as several rows.
 SINGLE_VALUED = frozenset(
@@ -56,7 +56,7 @@ SINGLE_VALUED = frozenset(
 
 def is_unique_by_grouping(select: str, key: Collection[str]) -> bool:
     """Whether the query groups by columns of the key only: one row a group, so one row a key."""
-    statement = postgast.parse(select).stmts[0].stmt.select_stmt
+    statement = grammar.parse(select).stmts[0].stmt.select_stmt
     if not statement.group_clause or statement.larg.ByteSize() or statement.group_distinct:
         return False
     if _may_multiply([*statement.target_list, *statement.sort_clause, *statement.distinct_clause]):
@@ -67,7 +67,7 @@ def is_unique_by_grouping(select: str, key: Collection[str]) -> bool:
 
 
 def _may_multiply(items: Collection[Any]) -> bool:
-    calls = [node for item in items for _, node in postgast.walk(item) if type(node).__name__ == "FuncCall"]
+    calls = [node for item in items for _, node in grammar.walk(item) if type(node).__name__ == "FuncCall"]
     return not all(_is_aggregate(call) or _is_single_valued(call) for call in calls)
 
 

@@ -31,9 +31,9 @@ FAST = {
 QUICK: dict[str, Any] = {
     "lease_seconds": 15,
     "poll_seconds": 0.25,
-    "linger_seconds": 2,
     "horizon_margin_seconds": 0,
     "backoff_seconds": (0.05, 0.05, 0.05),
+    "allowed_source_schemas": ["content", "ugc"],
     "_env_file": None,
 }
 
@@ -50,19 +50,28 @@ def make_template(server: str, name: str) -> str:
 
 
 def clone(server: str, template: str) -> str:
-    """A new database from a template: its files are copied, with nothing for captures to read in the log."""
+    """A new database from a template."""
+    with connect(server, "testing") as conn:
+        return make_conninfo(server, dbname=copy(conn, template))
+
+
+def copy(conn: Connection, template: str) -> str:
+    """Its name: the files are copied, with nothing for captures to read in the log."""
     name = f"t_{uuid.uuid4().hex[:12]}"
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy")
-    with connect(server, "testing") as conn:
-        conn.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
-    return make_conninfo(server, dbname=name)
+    conn.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
+    return name
 
 
 def drop(server: str, conninfo: str) -> None:
     """Away with it, whoever is connected."""
-    name = sql.Identifier(str(conninfo_to_dict(conninfo)["dbname"]))
     with connect(server, "testing") as conn:
-        conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+        remove(conn, str(conninfo_to_dict(conninfo)["dbname"]))
+
+
+def remove(conn: Connection, name: str) -> None:
+    """The same, by a session that is there."""
+    conn.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 @dataclass

@@ -1,29 +1,46 @@
 """Resolving transforms and applying them to batches, with their contract checked row by row."""
 
 import importlib
-from collections.abc import Iterable, Sequence
+import os
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from importlib.metadata import entry_points
+from itertools import repeat
+from operator import eq
 from uuid import UUID
 
 from vitrina.domain.errors import ConfigError
+from vitrina.plug_ins import brought
 from vitrina.sql.describe import Column
 from vitrina.transforms import REGISTRY, Row, Transform
+from vitrina.transforms.lines import line_of
 
 ENTRY_POINTS = "vitrina.transforms"
 EXACT = frozenset({str, int, UUID, date, bytes})  # equal only if they are the same; of others, how they are written
 
 
-def load_transforms(modules: Iterable[str]) -> None:
+def load_transforms(modules: Sequence[str]) -> None:
     """Import the modules that register transforms: those of the settings and of entry points."""
+    if modules:
+        reach_working_folder()
     for module in modules:
         try:
             importlib.import_module(module)
-        except ImportError as error:
-            raise ConfigError(f"VITRINA_TRANSFORM_MODULES names {module!r}: {error}") from error
-    for point in entry_points(group=ENTRY_POINTS):
+        except ModuleNotFoundError as error:
+            remedy = f"install it, put it into {os.getcwd()}, or correct VITRINA_TRANSFORM_MODULES"
+            raise ConfigError(f"VITRINA_TRANSFORM_MODULES names {module!r}: {error}", remedy) from error
+        except Exception as error:
+            said = f"VITRINA_TRANSFORM_MODULES names {module!r}, which raises {type(error).__name__}: {error}"
+            raise ConfigError(said + line_of(error), "correct the module") from error
+    for point in brought(ENTRY_POINTS):
         point.load()
+
+
+def reach_working_folder() -> None:
+    """A module of somebody's own is beside their pipelines; what is installed comes first."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def resolve_transformer(names: Sequence[str], columns: Sequence[Column], key: Sequence[str]) -> "Transformer":
@@ -88,7 +105,7 @@ class Transformer:
         except MemoryError:
             raise
         except Exception as error:
-            where = self._find_culprit(step, rows)
+            where = self._find_culprit(step, rows) + line_of(error, step.function)
             raise ConfigError(f"transform {step.name!r} raised {type(error).__name__}: {error}{where}") from error
 
     def _find_culprit(self, step: Transform, rows: list[Row]) -> str:
@@ -102,13 +119,12 @@ class Transformer:
 
     def _check(self, step: Transform, names: frozenset[str], before: set[object], rows: list[Row]) -> set[object]:
         """The keys that are left. Every row is looked at, so this is what a transform costs beside itself."""
-        for row in rows:
-            if not isinstance(row, dict):
-                raise ConfigError(
-                    f"transform {step.name!r} returned {type(row).__name__} instead of a dict: {row!r:.80}"
-                )
-            if row.keys() != names:
-                raise ConfigError(f"transform {step.name!r} returned the wrong columns: {_difference(names, row)}")
+        if others := [row for row in rows if not isinstance(row, dict)]:
+            kind = type(others[0]).__name__
+            raise ConfigError(f"transform {step.name!r} returned {kind} instead of a dict: {others[0]!r:.80}")
+        if not all(map(eq, map(dict.keys, rows), repeat(names))):
+            row = next(row for row in rows if row.keys() != names)
+            raise ConfigError(f"transform {step.name!r} returned the wrong columns: {_difference(names, row)}")
         keys = self._keys(rows)
         after = set(keys)
         if not after <= before:
@@ -120,7 +136,7 @@ class Transformer:
 
     def _keys(self, rows: list[Row]) -> list[object]:
         """Of each row its key, as something that is equal only to itself: 1, 1.0 and True are three."""
-        columns = [[_exact(row[name]) for row in rows] for name in self.key]
+        columns = [_all_exact([row[name] for row in rows]) for name in self.key]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def _name(self, row: Row) -> str:
@@ -132,6 +148,10 @@ def _difference(names: frozenset[str], row: Row) -> str:
     said = [f"without {', '.join(missing)}"] if missing else []
     said += [f"with {', '.join(extra)}, which it does not declare in adds"] if extra else []
     return " and ".join(said)
+
+
+def _all_exact(values: list[object]) -> list[object]:
+    return values if EXACT.issuperset(map(type, values)) else [_exact(value) for value in values]
 
 
 def _exact(value: object) -> object:

@@ -1,8 +1,9 @@
 """What a runner and its worker processes say to each other: pickled frames, each after its length, over a socket."""
 
 import pickle
+import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from socket import socket
 from typing import Any, Literal, Protocol
@@ -11,18 +12,32 @@ from vitrina.sql.describe import Column
 
 LENGTH = struct.Struct("!Q")
 PIECE = 1 << 20
+NULL = rb"\N"
+ESCAPED = str.maketrans({"\\": r"\\", "\n": r"\n", "\r": r"\r", "\t": r"\t"})
+RESTORED = re.compile(rb"\\(.)", re.DOTALL)  # what COPY writes; every other letter stands for itself
+LETTERS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows as tuples of Python's values; or, if their types are told, of the text that Postgres sent.
-
-    Text is what travels: to pickle a UUID takes longer than to read it again.
-    """
+    """Rows as COPY writes them in text, a line each: they pass through a runner without being looked at."""
 
     names: Sequence[str]
-    rows: list[tuple[Any, ...]]
-    types: Sequence[int] | None = None
+    types: Sequence[int]  # by oid
+    lines: Sequence[bytes]
+
+    @classmethod
+    def of(cls, names: Sequence[str], types: Sequence[int], rows: Iterable[Sequence[str | None]]) -> "Batch":
+        """Rows of text, None being NULL."""
+        return cls(names, types, [b"\t".join(map(_field, row)) + b"\n" for row in rows])
+
+
+@dataclass(frozen=True)
+class Values:
+    """Rows as tuples of Python's values."""
+
+    names: Sequence[str]
+    rows: Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -33,7 +48,7 @@ class Order:
     steps: Sequence[str]
     columns: Sequence[Column]  # of the query
     key: Sequence[str]
-    batch: "Batch"
+    batch: Batch | Values
 
 
 @dataclass(frozen=True)
@@ -53,16 +68,33 @@ class Done:
 
 @dataclass(frozen=True)
 class Refused:
-    """A ConfigError."""
+    """A ConfigError, and how it came about in somebody's code: for the log."""
 
     message: str
     remedy: str
+    trace: str = ""
 
 
 class Incoming(Protocol):
     """Whatever gives up to so many bytes; none at the end."""
 
     def __call__(self, most: int, /) -> bytes: ...
+
+
+def fields(line: bytes) -> list[bytes | None]:
+    """The values of a line, None being NULL."""
+    found = line[:-1].split(b"\t")
+    if b"\\" not in line:
+        return [*found]
+    return [None if value == NULL else RESTORED.sub(_restored, value) for value in found]
+
+
+def _field(value: str | None) -> bytes:
+    return NULL if value is None else value.translate(ESCAPED).encode()
+
+
+def _restored(found: re.Match[bytes]) -> bytes:
+    return LETTERS.get(found[1], found[1])
 
 
 def packed(value: object) -> bytes:

@@ -14,7 +14,7 @@ from vitrina.meta.db import translated
 from vitrina.sql.describe import Column
 from vitrina.transforms import Row
 from vitrina.transforms.exact_json import JsonLoader, write_json, write_json_array
-from vitrina.transforms.frames import Batch
+from vitrina.transforms.frames import Batch, Values, fields
 
 JSON_TYPES = {"json": write_json, "jsonb": write_json, "json[]": write_json_array, "jsonb[]": write_json_array}
 
@@ -55,17 +55,16 @@ def python_forms() -> Iterator[None]:
         raise ConfigError(f"a value has no Python form: {error}", "cast its column to text") from error
 
 
-def load_rows(batch: Batch) -> list[Row]:
+def load_rows(batch: Batch | Values) -> list[Row]:
     """As a transform sees them."""
-    if batch.types is None:
-        return [dict(zip(batch.names, row, strict=True)) for row in batch.rows]
+    names = batch.names
+    if isinstance(batch, Values):
+        return [dict(zip(names, row, strict=True)) for row in batch.rows]
     adapting = Transformer(_Adapting())
     adapting.set_loader_types(batch.types, Format.TEXT)
-    load, names = adapting.load_sequence, batch.names
+    load = adapting.load_sequence
     with python_forms():
-        return [
-            dict(zip(names, load([v if v is None else v.encode() for v in row]), strict=True)) for row in batch.rows
-        ]
+        return [dict(zip(names, load(fields(line)), strict=True)) for line in batch.lines]
 
 
 def format_rows(rows: list[Row], columns: Sequence[Column]) -> bytearray:
@@ -76,5 +75,5 @@ def format_rows(rows: list[Row], columns: Sequence[Column]) -> bytearray:
     with translated():
         for row in rows:
             values = row | {name: write(row[name]) for name, write in writers.items()} if writers else row
-            format_row_text([values[name] for name in names], adapting, text)
+            format_row_text([*map(values.__getitem__, names)], adapting, text)
     return text

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal, Protocol
 
+from vitrina.domain.errors import ConfigError
+from vitrina.log import log
 from vitrina.settings import Settings
 from vitrina.transforms import Row
-from vitrina.transforms.chain import Transformer
-from vitrina.transforms.frames import Batch, Done, Order
+from vitrina.transforms.chain import Transformer, reach_working_folder
+from vitrina.transforms.frames import Batch, Done, Order, Values
+from vitrina.transforms.lines import traced
 from vitrina.transforms.rows import format_rows, load_rows
 from vitrina.transforms.workers import POOL, Worker
 
@@ -60,7 +63,7 @@ class Transforming:
                 if pending:
                     copy.write(hands.take().result)
                 hands.give(self._order("text", batch), self.check, self.settings.transform_timeout_seconds)
-                pending = len(batch.rows)
+                pending = len(batch.lines)
                 read += pending
             if pending:
                 copy.write(hands.take().result)
@@ -70,13 +73,13 @@ class Transforming:
         if not rows:
             return Done(0, [] if give == "rows" else b"")
         names = list(rows[0])
-        order = self._order(give, Batch(names, [tuple([row[name] for name in names]) for row in rows]))
+        order = self._order(give, Values(names, [tuple([row[name] for name in names]) for row in rows]))
         with self._hands() as hands:
             hands.give(order, self.check, self.settings.transform_timeout_seconds)
             done: Done = hands.take()
         return done
 
-    def _order(self, give: Give, batch: Batch) -> Order:
+    def _order(self, give: Give, batch: Batch | Values) -> Order:
         ours = self.transformer
         return Order(give, [step.name for step, _ in ours.chain], ours.source, ours.key, batch)
 
@@ -99,7 +102,9 @@ class Transforming:
 
 
 def begin_worker(settings: Settings) -> None:
-    """A worker loads its modules while the run is being put together."""
+    """A worker loads its modules while something else is done: a runner starts, a run is put together."""
+    if settings.transform_modules:
+        reach_working_folder()
     POOL.begin(settings.transform_modules, settings.transform_memory_mb)
 
 
@@ -113,7 +118,12 @@ class Here:
     def give(self, order: Order, check: Callable[[], None], seconds: float) -> None:
         """Done at once."""
         del check, seconds
-        rows = self.transformer.apply(load_rows(order.batch))
+        try:
+            rows = self.transformer.apply(load_rows(order.batch))
+        except ConfigError as error:
+            if error.__cause__:
+                log.error("a transform went wrong", exception=traced(error))
+            raise
         self._done = Done(len(rows), format_rows(rows, self.transformer.columns) if order.give == "text" else rows)
 
     def take(self) -> Done:

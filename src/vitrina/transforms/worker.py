@@ -16,6 +16,7 @@ from vitrina.domain.errors import ConfigError
 from vitrina.transforms import REGISTRY
 from vitrina.transforms.chain import Transformer, load_transforms, resolve_transformer
 from vitrina.transforms.frames import Done, Order, Ready, Refused, send, unpack
+from vitrina.transforms.lines import traced
 from vitrina.transforms.rows import format_rows, load_rows
 
 MEGABYTE = 1 << 20
@@ -54,7 +55,7 @@ def _begin(modules: list[str]) -> Ready | Refused:
     try:
         load_transforms(modules)
     except ConfigError as error:
-        return Refused(error.message, error.remedy)
+        return Refused(error.message, error.remedy, traced(error))
     return Ready(frozenset(REGISTRY))
 
 
@@ -62,12 +63,12 @@ def _answer(order: Order) -> Done | Refused:
     try:
         return _carry_out(order)
     except ConfigError as error:
-        return Refused(error.message, error.remedy)
+        return Refused(error.message, error.remedy, traced(error) if error.__cause__ else "")
     except MemoryError:
         remedy = "a smaller batch_size, or a larger VITRINA_TRANSFORM_MEMORY_MB"
         return Refused("a batch needs more memory than a transform may have", remedy)
     except BaseException as error:  # SystemExit, CancelledError, … end the run, not the process
-        return Refused(f"{type(error).__name__}: {error}", "")
+        return Refused(f"{type(error).__name__}: {error}", "", traced(error))
 
 
 def _carry_out(order: Order) -> Done:

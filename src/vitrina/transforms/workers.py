@@ -16,6 +16,7 @@ from threading import Lock
 from typing import Any
 
 from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.log import log
 from vitrina.transforms.frames import Order, Ready, Refused, packed, unpack
 
 GLANCE = 0.1  # seconds between two looks whether the run should go on
@@ -54,7 +55,7 @@ class Worker:
             return
         answer = self._receive(_Patience(check, BOOT_SECONDS))
         if isinstance(answer, Refused):
-            raise ConfigError(answer.message, answer.remedy)
+            raise _refusal(answer)
         assert isinstance(answer, Ready)
         self.transforms = answer.transforms
 
@@ -67,7 +68,7 @@ class Worker:
         """What has become of it. A RetryableError if it took too long, or the process has died of it."""
         answer = self._receive(self._patience)
         if isinstance(answer, Refused):
-            raise ConfigError(answer.message, answer.remedy)
+            raise _refusal(answer)
         return answer
 
     def end(self) -> None:
@@ -105,6 +106,12 @@ class Worker:
         code = self.process.wait()
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         return RetryableError(f"the process that transforms {how}", "its output, above, may tell why")
+
+
+def _refusal(answer: Refused) -> ConfigError:
+    if answer.trace:
+        log.error("a transform went wrong", exception=answer.trace)
+    return ConfigError(answer.message, answer.remedy)
 
 
 class _Patience:

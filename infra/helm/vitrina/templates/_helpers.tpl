@@ -27,8 +27,14 @@ securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
   capabilities: {drop: [ALL]}
+{{- with .Values.envFrom }}
+envFrom: {{- toYaml . | nindent 2 }}
+{{- end }}
 volumeMounts:
   - {name: tmp, mountPath: /tmp}
+{{- with .Values.extraVolumeMounts }}
+{{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* What every pod is. */}}
@@ -54,6 +60,9 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 volumes:
   - {name: tmp, emptyDir: {}}
+{{- with .Values.extraVolumes }}
+{{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{/* One variable from the secret: (list context variable key optional). */}}
@@ -62,6 +71,20 @@ volumes:
 - name: {{ index . 1 }}
   valueFrom:
     secretKeyRef: {name: {{ $context.Values.existingSecret }}, key: {{ index . 2 }}, optional: {{ index . 3 }}}
+{{- end -}}
+
+{{/* The sources' URLs from their own secrets; with (list context "capture") those of the logins that capture them. */}}
+{{- define "vitrina.sources" -}}
+{{- $context := index . 0 -}}
+{{- $for := index . 1 -}}
+{{- range $name, $source := $context.Values.sources }}
+{{- $key := eq $for "capture" | ternary $source.captureKey $source.key }}
+{{- if $key }}
+- name: VITRINA_{{ eq $for "capture" | ternary "CAPTURE_" "" }}SOURCES__{{ upper $name }}
+  valueFrom:
+    secretKeyRef: {name: {{ $source.secret }}, key: {{ $key }}}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* The environment that all processes share. */}}

@@ -14,6 +14,7 @@ from vitrina.control.api.findings import FindingModel
 from vitrina.control.api.models import ProblemModel
 from vitrina.control.problems import Problem
 from vitrina.domain.errors import ConfigError, DatabaseLost, RetryableError, VitrinaError
+from vitrina.domain.fields import wrong
 from vitrina.domain.findings import Code, Finding
 
 MEDIA_TYPE = "application/problem+json"
@@ -70,7 +71,12 @@ def status_of(error: VitrinaError) -> int:
 def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     found = [
-        Finding("error", ".".join(str(part) for part in item["loc"]), Code.INVALID_VALUE, {"error": item["msg"]})
+        Finding(
+            "error",
+            ".".join(str(part) for part in item["loc"]),
+            Code.INVALID_VALUE,
+            {"error": wrong(item, quote=False)},
+        )
         for item in error.errors()
     ]
     return problem(request, 422, f"{found[0].where}: {found[0].message}", findings=found)

@@ -9,8 +9,9 @@ from pydantic import BaseModel, Field
 
 from vitrina.control.api.findings import FindingModel
 from vitrina.control.services.freshness import Freshness, State
+from vitrina.control.services.latency import Course, Point
+from vitrina.control.services.waiting import Kind, Waiting
 from vitrina.domain.lifecycle import Status
-from vitrina.meta.repos.waits import in_words, remedy_of
 
 
 class AuditOut(BaseModel):
@@ -30,18 +31,31 @@ class AuditOut(BaseModel):
 
 
 class WaitOut(BaseModel):
-    """Whom a pipeline waits for before it can go live: a transaction that was open when it began to."""
+    """What a pipeline waits for, without a slot."""
 
+    kind: Kind = Field(
+        description="transaction: one that was open when it began to go live; neighbour: its source, its sink or the"
+        " warehouse is away, and the run, or whoever follows, goes on once it answers; failure: it has failed, and"
+        " on_failure says retry."
+    )
     since: datetime
-    holder: dict[str, Any] = Field(description="As far as the reader's role may see; empty: nothing of it.")
-    said: str = Field(description="The same in words.")
+    whom: str = Field(description="In a word or two.")
+    said: str = Field(description="In a sentence.")
     remedy: str
+    holder: dict[str, Any] = Field(
+        description="Of a transaction: as far as the reader's role may see; empty: nothing of it."
+    )
+    neighbour: str | None = Field(description="Who is away: a source's name, or a sink's prefix (`es:`).")
+    next_at: datetime | None = Field(
+        description="When it is tried next; sooner, if the neighbour answers sooner, and only then, if this is null."
+    )
+    tries: int | None = Field(description="How often in a row it got no further.")
 
     @classmethod
-    def of(cls, row: DictRow) -> Self:
-        """From the meta-store."""
-        holder = row["holder"]
-        return cls(since=row["since"], holder=holder, said=in_words(holder), remedy=remedy_of(holder))
+    def of(cls, found: Waiting | None) -> Self | None:
+        """From the service's."""
+        kept = {name: value for name, value in vars(found).items() if name != "name"} if found else {}
+        return cls(**kept) if found else None
 
 
 class LiveOut(BaseModel):
@@ -51,9 +65,12 @@ class LiveOut(BaseModel):
         description="following: the mart has every captured change; catching up: some are still to come; comparing: it"
         " goes live; compares next: changes may be missing, or something else than rows has changed that the"
         " query depends on, so the next run compares in full; not live: it has never"
-        " run; not captured: install a capture; stopped: it is paused, failed or disabled."
+        " run; not captured: install a capture; capture stopped: it has what was captured, and nobody captures, or"
+        " that fails, as `why` says; stopped: it is paused, failed or disabled."
     )
-    why: str | None = Field(description="Why it compares, or will: what changed, or why changes may be missing.")
+    why: str | None = Field(
+        description="Why it compares, or will: what changed, or why changes may be missing; or why nobody captures."
+    )
     behind: int | None = Field(description="Changes in the log after its position, 0 if none concerns it.")
     rate: float | None = Field(description="Changes a second that it worked off last, while it catches up.")
     seconds_left: float | None = Field(description="Until it has caught up, at that rate.")
@@ -63,7 +80,7 @@ class LiveOut(BaseModel):
     lag_ms: float | None = Field(description="How long the last change took from its commit to the mart.")
     committed_at: datetime | None = Field(description="When that change was committed.")
     applied_at: datetime | None = Field(description="When it was in the mart.")
-    as_of: datetime | None = Field(description="The mart has everything that was committed before.")
+    as_of: datetime | None = Field(description="The mart has everything that was committed before; an index shows it.")
     audit: AuditOut | None = Field(description="How it stands with the audit; null: it is off, or has not begun.")
     capture: list[str] = Field(description="What is wrong with the capture of its source; empty: nothing.")
     findings: list[FindingModel] = Field(description="The same, with codes.")
@@ -79,9 +96,11 @@ class LiveOut(BaseModel):
 class IncidentOut(BaseModel):
     """Something that is wrong with a pipeline until it has recovered."""
 
-    kind: Literal["failed", "stale", "stuck", "wrong"] = Field(
+    kind: Literal["failed", "stale", "stuck", "wrong", "outage", "check"] = Field(
         description="stale: its mart is older than freshness_limit; stuck: it is behind, and nobody works at it; wrong:"
-        " the audit found rows that no change explains, and has not yet read every key again since."
+        " the audit found rows that no change explains, and has not yet read every key again since; outage: it waits"
+        " for a source, a sink or the warehouse, for longer than outage_alert_seconds; check: rows are in the mart that"
+        " break a check, or one could not be asked."
     )
     since: datetime
 
@@ -89,6 +108,39 @@ class IncidentOut(BaseModel):
     def of(cls, row: DictRow) -> Self:
         """From the meta-store."""
         return cls(kind=row["kind"], since=row["since"])
+
+
+class LatencyPoint(BaseModel):
+    """A minute or several, of a live mart."""
+
+    at: datetime
+    arrivals: int = Field(description="Slices of changes that came to the mart.")
+    mean_ms: float | None = Field(description="How late they were, from the commit of the oldest change of each.")
+    p50_ms: float | None = Field(description="As near as the buckets of the histogram tell.")
+    p99_ms: float | None = Field(description="Likewise.")
+    max_ms: float | None
+    backlog: int = Field(description="Changes in the log that it lacked, at most.")
+
+    @classmethod
+    def of(cls, point: Point) -> Self:
+        """From what was kept."""
+        late = point.tally.ms_max if point.tally.arrivals else None
+        return cls(
+            at=point.at, arrivals=point.tally.arrivals, mean_ms=point.mean_ms, p50_ms=point.quantile_ms(0.5),
+            p99_ms=point.quantile_ms(0.99), max_ms=late, backlog=point.backlog,
+        )  # fmt: skip
+
+
+class LatencyOut(BaseModel):
+    """How late changes came to a live mart, oldest first; what has no point had neither changes nor a backlog."""
+
+    minutes: int = Field(description="That a point stands for.")
+    points: list[LatencyPoint]
+
+    @classmethod
+    def of(cls, found: Course) -> Self:
+        """From what was kept."""
+        return cls(minutes=found.minutes, points=[*map(LatencyPoint.of, found.points)])
 
 
 class FollowerOut(BaseModel):

@@ -1,4 +1,4 @@
-"""The OpenAPI document: every problem under its own media type, and only where it can happen."""
+"""The OpenAPI document: valid in its version, fit for making clients of it, with every problem where it can happen."""
 
 from typing import Any
 
@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from vitrina.control.api.errors import MEDIA_TYPE
 from vitrina.control.api.models import ProblemModel
 
+EVENTS = "text/event-stream"
 DESCRIPTIONS = {
     400: "The body cannot be read",
     401: "No token, or not a good one",
@@ -48,13 +49,25 @@ def describe(app: FastAPI) -> None:
 def _correct(operation: dict[str, Any]) -> None:
     """Problems are application/problem+json; whoever takes a body may find that it cannot be read."""
     answers = operation["responses"]
+    _leave_out_null(operation.get("requestBody", {}).get("content", {}))
     if "requestBody" in operation:
         for status, answer in OF_A_BODY.items():
             answers[str(status)] = {"description": answer["description"], "content": {"application/json": _PROBLEM}}
     for answer in answers.values():
-        if _PROBLEM in answer.get("content", {}).values():
+        content = answer.get("content", {})
+        if _PROBLEM in content.values():
             answer["content"] = {MEDIA_TYPE: _PROBLEM}
+        if EVENTS in content:  # what one event is, is not said in 3.1
+            content[EVENTS] = {"schema": {}}
     operation["responses"] = dict(sorted(answers.items()))
+
+
+def _leave_out_null(content: dict[str, Any]) -> None:
+    """A body that may be left out is left out: generated clients would send `null`, or nothing that is JSON."""
+    for kind in content.values():
+        options = kind["schema"].get("anyOf", [])
+        if {"type": "null"} in options and len(options) == 2:
+            kind["schema"] = next(option for option in options if option != {"type": "null"})
 
 
 _PROBLEM = {"schema": {"$ref": "#/components/schemas/ProblemModel"}}

@@ -1,14 +1,19 @@
 """Routes over pipelines. `{id}` is the uuid or the name."""
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Path, Query, Response, status
+from pydantic import StringConstraints
 
 from vitrina.control.api import models
-from vitrina.control.api.auth import Look, Pipelines, Requests, Role, needs
-from vitrina.control.api.freshness import LiveOut
+from vitrina.control.api.auth import Look, Pipelines, Plane, Requests, Role, needs
+from vitrina.control.api.freshness import LatencyOut, LiveOut
 from vitrina.control.api.openapi import problems
 from vitrina.control.problems import Stale
+from vitrina.control.services.latency import course
+from vitrina.domain.labels import LABEL, LONGEST, MOST
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline
 from vitrina.domain.run import RunOptions
@@ -24,9 +29,14 @@ Which = Annotated[
     ),
 ]  # fmt: skip
 Name = Annotated[str | None, Query(max_length=200, pattern=NO_NUL, description="A part of the name, in any case.")]
+Label = Annotated[
+    Sequence[Annotated[str, StringConstraints(max_length=LONGEST, pattern=f"^{LABEL.pattern}$")]],
+    Query(max_length=MOST, description="`name:value`, or a name for any value of it; of several, all must be there."),
+]
 After = Annotated[str | None, Query(max_length=200, pattern=NO_NUL, description="`next` of the page before.")]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Before = Annotated[int | None, Query(ge=1, le=2**63 - 1, description="`next` of the page before.")]
+Minutes = Annotated[int, Query(ge=1, le=366 * 1440, description="Back from now.")]
 IfMatch = Annotated[str | None, Header(description="The ETag you read; a newer version answers 412.")]
 IdempotencyKey = Annotated[
     str | None,
@@ -54,13 +64,14 @@ def list_pipelines(
     status: Status | None = None,
     enabled: bool | None = None,
     name: Name = None,
+    label: Label = (),
     after: After = None,
     limit: Limit = 50,
 ) -> models.PipelinePage:
     """Pipelines by name, a page at a time."""
-    found, following = service.page(limit, status=status, enabled=enabled, name=name, after=after)
-    live = service.freshness(found)
-    items = [models.PipelineOut.of(stored, live=live.get(stored.id)) for stored in found]
+    found, following = service.page(limit, status=status, enabled=enabled, name=name, labels=list(label), after=after)
+    live, waits = service.freshness(found), service.waiting(found)
+    items = [models.PipelineOut.of(it, live=live.get(it.id), waits=waits.get(it.id)) for it in found]
     return models.PipelinePage(items=items, next=following)
 
 
@@ -80,7 +91,8 @@ def get_pipeline(service: Pipelines, response: Response, which: Which) -> models
     """One pipeline, with an ETag for editing."""
     stored = service.get(which)
     response.headers["ETag"] = _etag(stored.version)
-    return models.PipelineOut.of(stored, live=service.freshness([stored]).get(stored.id))
+    live, waits = service.freshness([stored]).get(stored.id), service.waiting([stored]).get(stored.id)
+    return models.PipelineOut.of(stored, live=live, waits=waits)
 
 
 @router.patch("/{id}", operation_id="edit_pipeline", summary="Edit a pipeline", responses=problems(404, 409, 412))
@@ -90,8 +102,8 @@ def edit_pipeline(
 ) -> models.PipelineOut:
     """Change some fields; what is left out stays, null puts a field back to its default, tasks are replaced as a whole.
 
-    While it runs: batch_size, schedule_interval, enabled and description only. The run keeps the version that it was
-    claimed with until `reload-config`.
+    While it runs: only what does not touch the run, such as batch_size, schedule_interval, labels and enabled. The run
+    keeps the version that it was claimed with until `reload-config`.
     """
     given = changes.model_dump(mode="json", exclude_unset=True)
     stored, findings = service.patch(which, given, _version(if_match))
@@ -181,7 +193,7 @@ def preview_pipeline(
 ) -> models.PreviewOut | models.RequestOut:
     """Never writes. A plan with transforms is previewed by a runner: 202 if that takes longer than a few seconds."""
     found = service.preview(which, (body or models.PreviewBody()).limit)
-    return _accepted(found, response) if "kind" in found else models.PreviewOut(**found)
+    return accepted(found, response) if "kind" in found else models.PreviewOut(**found)
 
 
 @router.get("/{id}/status", operation_id="get_status", summary="Where it stands", responses=problems(404))
@@ -200,6 +212,13 @@ def get_state(service: Pipelines, look: Look, which: Which) -> models.StateOut:
     return models.StateOut(
         **service.state(which), horizon=look.horizon(stored), live=LiveOut.of(live) if live else None
     )
+
+
+@router.get("/{id}/latency", operation_id="get_latency", summary="Its latency over time", responses=problems(404))
+@needs(Role.VIEWER)
+def get_latency(service: Pipelines, plane: Plane, which: Which, minutes: Minutes = 180) -> LatencyOut:
+    """Of a live mart: how late changes came, and how much was left, over the last so many minutes."""
+    return LatencyOut.of(course(plane, service.get(which), timedelta(minutes=minutes)))
 
 
 @router.get("/{id}/runs", operation_id="list_runs", summary="Its runs", responses=problems(404))
@@ -237,7 +256,7 @@ def ask_reconcile(
 ) -> models.RequestOut:
     """By a runner; 202 if that takes longer than a few seconds, then look at `requests/{id}`."""
     params = (body or models.ReconcileBody()).model_dump(exclude_none=True)
-    return _accepted(service.reconcile(which, params), response)
+    return accepted(service.reconcile(which, params), response)
 
 
 @router.post(
@@ -253,7 +272,7 @@ def repair_pipeline(
     return models.Requested.of(service.run(which, options, idempotency_key))
 
 
-def _accepted(row: dict[str, Any], response: Response) -> models.RequestOut:
+def accepted(row: dict[str, Any], response: Response) -> models.RequestOut:
     """200 once it is answered, 202 and where to look until then."""
     if not row["finished_at"]:
         response.status_code = status.HTTP_202_ACCEPTED

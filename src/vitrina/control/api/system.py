@@ -35,9 +35,9 @@ def existing_run(look: Look, run_id: RunId) -> dict[str, Any]:
 
 @router.get("/runs/{run_id}", operation_id="get_run", summary="Get a run", responses=problems(404))
 @needs(Role.VIEWER)
-def get_run(run: Annotated[dict[str, Any], Depends(existing_run)]) -> models.RunOut:
-    """One attempt."""
-    return models.RunOut.of(run)
+def get_run(look: Look, run: Annotated[dict[str, Any], Depends(existing_run)]) -> models.RunWithAttempts:
+    """One run, and its attempts: those of a runner that was lost or of a neighbour that was away are among them."""
+    return models.RunWithAttempts.of(run | {"attempts": look.attempts(run["id"])})
 
 
 @router.get(
@@ -82,6 +82,8 @@ def get_request(service: Requests, caller: Caller, request_id: UUID) -> models.R
 
 def _needed_to_see(request: dict[str, Any]) -> Role:
     """What a query gives before it is a mart is the source's data; of one that nobody has stored, an admin's."""
+    if request["kind"] == RequestKind.CAPTURE:
+        return Role.ADMIN
     if request["kind"] != RequestKind.PREVIEW:
         return Role.VIEWER
     return Role.OPERATOR if request["pipeline_id"] else Role.ADMIN

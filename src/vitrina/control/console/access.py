@@ -57,7 +57,7 @@ def recognise(request: Request, plane: ControlPlane) -> Actor | None:
     if not secret:
         return None
     with plane.session() as conn:
-        found = SessionRepo(conn).find(secret)
+        found = SessionRepo(conn).find(secret, plane.settings.oidc_issuer)
     return Actor(found["name"], Role[found["role"].upper()]) if found else None
 
 

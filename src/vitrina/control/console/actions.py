@@ -1,8 +1,9 @@
 """What the buttons do: each calls the service that the API calls, says what became of it, and the page looks again."""
 
 from collections.abc import Callable
+from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from vitrina.control.api.auth import Plane, Role, needs
 from vitrina.control.console.access import BASE, Form, Visitor
@@ -77,7 +78,11 @@ def repair(show: Show, plane: Plane, caller: Visitor, which: str, form: Form) ->
     """Ask for a run that converges what differs, whatever the mode."""
     options = RunOptions(repair=True, allow_deletes="allow_deletes" in form)
     answer = PipelineService(plane, caller.name).run(which, options)
-    said = "{name}: repair requested" if answer.changed else "{name} is requested or running already"
+    said = (
+        "{name}: repair requested; then it is compared again"
+        if answer.changed
+        else "{name} is requested or running already"
+    )
     return show.done(show.words(said, name=answer.name))
 
 
@@ -93,19 +98,22 @@ def delete(show: Show, plane: Plane, caller: Visitor, which: str) -> Response:
 
 @router.post("/selected/{action}")
 @needs(Role.OPERATOR)
-def selected(show: Show, plane: Plane, caller: Visitor, action: str, form: Form) -> Response:
-    """The same for several: each on its own, so that one which cannot does not hold up the others."""
+def selected(
+    show: Show, plane: Plane, caller: Visitor, action: str, form: Form, label: Annotated[str, Query()] = ""
+) -> Response:
+    """The same for several, or for all with a label: each on its own, so that one which cannot holds up no other."""
     service = PipelineService(plane, caller.name)
     does: dict[str, Callable[[str], object]] = {
         "run": lambda which: service.run(which, RunOptions()),
         "pause": service.pause,
+        "resume": service.resume,
         "enable": lambda which: service.set_enabled(which, True),
         "disable": lambda which: service.set_enabled(which, False),
     }
     if action not in does:
         raise NotFound(f"there is no action {action!r}")
     wrong = []
-    chosen = form.get("id", [])[:MOST_AT_ONCE]
+    chosen = service.labelled(label) if label else form.get("id", [])[:MOST_AT_ONCE]
     for which in chosen:
         try:
             does[action](which)

@@ -10,9 +10,23 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vitrina.control.api.errors import status_of
-from vitrina.control.console import actions, editor, home, lineage, live, pipelines, runs, signin, system
+from vitrina.control.console import (
+    actions,
+    alerts,
+    editor,
+    home,
+    lineage,
+    live,
+    pipelines,
+    runs,
+    signin,
+    sources,
+    system,
+)
 from vitrina.control.console.access import SignedOut, enter
+from vitrina.control.console.openid import router as openid_router
 from vitrina.control.console.render import STATIC, screen_of
+from vitrina.control.openid.signing import OpenId
 from vitrina.control.plane import ControlPlane
 from vitrina.domain.errors import VitrinaError
 
@@ -28,10 +42,12 @@ def create_console(plane: ControlPlane) -> FastAPI:
     """The console over a control plane; whoever mounts it opens the plane's pool."""
     app = FastAPI(openapi_url=None)
     app.state.plane = plane
+    app.state.openid = OpenId.of(plane.settings)
     inside = APIRouter(dependencies=[Depends(enter)])
-    for part in (home, pipelines, runs, system, lineage, actions, editor, live):
+    for part in (home, pipelines, runs, system, lineage, sources, alerts, actions, editor, live):
         inside.include_router(part.router)
     app.include_router(signin.router)
+    app.include_router(openid_router)
     app.include_router(inside)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.add_middleware(GZipMiddleware, minimum_size=1_000, compresslevel=5)

@@ -2,26 +2,29 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 from vitrina.control.services.inspection import Flow
+from vitrina.sinks.registry import abilities_of
 
 NODE_WIDTH, NODE_HEIGHT = 250, 30
 ROW_GAP, LAYER_GAP, MARGIN = 12, 110, 16
 SWEEPS = 6
+FAR_TABLE, READ_MART = "table of another source", "mart that others read"
 
 
 @dataclass(frozen=True)
 class Node:
-    """A table, a pipeline or a mart; a mart that others read is one node."""
+    """A table, a pipeline or a mart of some kind; a mart that others read is one node."""
 
     key: str
     kind: str
     label: str
     id: UUID | None = None
     status: str = ""
+    age: float | None = None  # of a mart
     x: int = 0
     y: int = 0
 
@@ -41,12 +44,19 @@ class Graph:
             own = f"pipeline:{flow.pipeline}"
             graph.nodes[own] = Node(own, "pipeline", flow.pipeline, flow.id, flow.status)
             for table in flow.tables:
-                graph.nodes.setdefault(table, Node(table, "table", table))
+                graph.nodes.setdefault(table, Node(table, FAR_TABLE if ": " in table else "table", table))
                 graph.edges.add((table, own))
             if flow.target:
-                graph.nodes[flow.target] = Node(flow.target, "mart", flow.target)
+                graph.nodes[flow.target] = Node(flow.target, kind_of(flow.target), flow.target, age=flow.age)
                 graph.edges.add((own, flow.target))
+        graph._tell_between()
         return graph
+
+    def _tell_between(self) -> None:
+        """A mart that other pipelines read."""
+        for key in {a for a, _ in self.edges}:
+            if self.nodes[key].kind == "mart":
+                self.nodes[key] = replace(self.nodes[key], kind=READ_MART)
 
     def around(self, text: str) -> "Graph":
         """What holds a text in its name, with everything that leads to it or comes from it."""
@@ -66,6 +76,12 @@ class Graph:
                     seen.add(key)
                     waiting.append(key)
         return seen
+
+
+def kind_of(target: str) -> str:
+    """What a mart is, for people."""
+    can = abilities_of(target)
+    return "mart" if not can.needs_shadow else "index" if can.is_mapped else "documents"
 
 
 def draw(graph: Graph) -> dict[str, Any]:
@@ -140,7 +156,7 @@ def _middle(keys: Sequence[str], places: dict[str, float], otherwise: float) -> 
 
 
 def _at(node: Node, x: int, y: int) -> Node:
-    return Node(node.key, node.kind, node.label, node.id, node.status, x, y)
+    return replace(node, x=x, y=y)
 
 
 def _edge(a: Node, b: Node) -> dict[str, str]:

@@ -11,7 +11,8 @@ from vitrina.control.api.auth import Plane, Role, needs
 from vitrina.control.console.access import BASE
 from vitrina.control.console.render import Screen, Show
 from vitrina.control.plane import ControlPlane
-from vitrina.control.services.overview import SORTS, Filters, Overview
+from vitrina.control.services.overview import SORTS, Filters, Group, Overview
+from vitrina.domain.labels import LABEL
 from vitrina.domain.lifecycle import Status
 
 router = APIRouter()
@@ -28,18 +29,22 @@ def home(
     q: Text = "",
     status: Text = "",
     mode: Text = "",
+    label: Text = "",
+    group: Text = "",
     sort: Text = "name",
     desc: Text = "",
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
     """The list; what a reader's own URL gets wrong is simply left out."""
-    asked = {"q": q.replace("\0", "").strip(), "status": status, "mode": mode, "sort": sort, "desc": desc}
+    asked = {"q": q.replace("\0", "").strip(), "status": status, "mode": mode, "label": label, "group": group}
+    asked |= {"sort": sort, "desc": desc}
     filters = _filters(asked)
     found = Overview(plane).page(filters, PAGE_SIZE, page)
-    rows = [_row(show, row) for row in found.rows]
+    groups = found.groups or [Group(None, found.total, found.rows)]
     return show.page(
         "home.html",
-        rows=rows,
+        groups=[(group, [_row(show, row) for row in group.rows]) for group in groups],
+        names=sorted({text.partition(":")[0] for text in found.labels}),
         found=found,
         filters=filters,
         asked=asked,
@@ -48,6 +53,7 @@ def home(
         statuses=[*Status, DISABLED],
         url=lambda **changes: _url(asked, page, changes),
         tally=tally(show, found.tally, found.disabled),
+        needs=_needs(show, plane),
         live=f"{BASE}/live/home",
     )
 
@@ -56,7 +62,13 @@ def look(show: Screen, plane: ControlPlane, ids: list[UUID]) -> dict[str, str]:
     """What the page keeps up to date: the rows that it shows, and how many are in each status."""
     overview = Overview(plane)
     rows = {f"row-{row['id']}": _row(show, row) for row in overview.rows(ids)}
-    return rows | {"tally": tally(show, *overview.tally())}
+    return rows | {"tally": tally(show, *overview.tally()), "needs": _needs(show, plane)}
+
+
+def _needs(show: Screen, plane: ControlPlane) -> str:
+    """What needs a person, above everything else."""
+    rows = Overview(plane).needs()
+    return show.fragment("home_needs.html", needs=rows, total=rows[0]["total"] if rows else 0)
 
 
 def tally(show: Screen, counts: dict[str, int], disabled: int) -> str:
@@ -75,6 +87,8 @@ def _filters(asked: dict[str, str]) -> Filters:
         status=status if status in [*Status] else None,
         enabled=False if status == DISABLED else None,
         mode=asked["mode"].replace("\0", "") or None,
+        labels=[asked["label"]] if LABEL.fullmatch(asked["label"]) else [],
+        group=asked["group"] if LABEL.fullmatch(asked["group"]) and ":" not in asked["group"] else None,
         sort=asked["sort"] if asked["sort"] in SORTS else "name",
         descending=asked["desc"] == "1",
     )

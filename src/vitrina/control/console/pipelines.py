@@ -1,5 +1,6 @@
 """One pipeline: how its run goes, its checkpoint and history, configuration, mart, comparison and lineage."""
 
+from datetime import timedelta
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -7,11 +8,13 @@ from psycopg.rows import DictRow
 
 from vitrina.control.api.auth import Actor, Plane, Role, needs
 from vitrina.control.console.access import BASE, Visitor
+from vitrina.control.console.health import Health
 from vitrina.control.console.render import Screen, Show, link_to
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import NotFound
 from vitrina.control.services.details import Details
 from vitrina.control.services.inspection import Inspection
+from vitrina.control.services.latency import course
 from vitrina.control.services.overview import Overview
 from vitrina.control.services.pipelines import PipelineService
 from vitrina.control.services.plans import differences, text_diff
@@ -20,7 +23,9 @@ from vitrina.control.services.requests import RequestService
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.lifecycle import RunStatus
 from vitrina.domain.pipeline import Pipeline
+from vitrina.domain.request import AFTER_REPAIR
 from vitrina.meta.repos.pipelines import StoredPipeline
+from vitrina.sinks.registry import abilities_of
 
 router = APIRouter(prefix="/pipelines/{which}")
 TABS = {
@@ -31,7 +36,8 @@ TABS = {
     "lineage": "Lineage",
 }
 SHOWN_RUNS, CHARTED_RUNS, SAMPLE_ROWS = 20, 200, 20
-LIVE_PARTS = {"overview": ("progress", "checkpoint", "runs"), "reconcile": ("report",)}
+CHARTED_TIME = timedelta(hours=4)
+LIVE_PARTS = {"overview": ("health", "progress", "checkpoint", "checks", "runs"), "reconcile": ("report",)}
 
 
 @router.get("")
@@ -40,7 +46,8 @@ def overview(show: Show, plane: Plane, caller: Visitor, which: str) -> Response:
     """How it goes, and how it went."""
     stored = PipelineService(plane, caller.name).get(which)
     runs = Details(plane).history(stored, CHARTED_RUNS)
-    return _page(show, plane, caller, stored, "overview", chart=_chart(runs), charted=len(runs))
+    chart = _chart(runs) | _latency(plane, stored)
+    return _page(show, plane, caller, stored, "overview", chart=chart, charted=len(runs))
 
 
 @router.get("/config")
@@ -66,11 +73,22 @@ def config(show: Show, plane: Plane, caller: Visitor, which: str) -> Response:
 def data(show: Show, plane: Plane, caller: Visitor, which: str) -> Response:
     """The first rows of the mart."""
     stored = PipelineService(plane, caller.name).get(which)
+    if stored.target and not abilities_of(stored.target).is_compared_in_place:
+        return _page(show, plane, caller, stored, "data", sample=None, said=None)
     try:
         sample, said = Details(plane).sample(stored, SAMPLE_ROWS), None
     except VitrinaError as error:
         sample, said = {"columns": [], "rows": []}, error
     return _page(show, plane, caller, stored, "data", sample=sample, said=said)
+
+
+@router.post("/sample")
+@needs(Role.OPERATOR)
+def sample(show: Show, plane: Plane, caller: Visitor, which: str) -> Response:
+    """The first documents of an index: no process but a runner speaks with it."""
+    stored = PipelineService(plane, caller.name).get(which)
+    found = RequestService(plane, caller.name).sample(str(stored.id), SAMPLE_ROWS)
+    return show.part("pipeline_sample.html", found=found, stored=stored)
 
 
 @router.get("/reconcile")
@@ -120,25 +138,32 @@ def _parts(show: Screen, plane: ControlPlane, caller: Actor, stored: StoredPipel
     shown = Overview(plane).rows([stored.id])
     if not shown:
         raise NotFound(f"pipeline {stored.name!r} is gone")
-    context = {"stored": stored, "row": shown[0]} | _context(plane, caller, stored, tab)
+    context = {"stored": stored, "row": shown[0]} | _context(plane, caller, stored, shown[0], tab)
     names = ("head", *LIVE_PARTS.get(tab, ()))
     return {name: show.fragment(f"pipeline_{name}.html", **context) for name in names}
 
 
-def _context(plane: ControlPlane, caller: Actor, stored: StoredPipeline, tab: str) -> dict[str, Any]:
+def _context(plane: ControlPlane, caller: Actor, stored: StoredPipeline, row: DictRow, tab: str) -> dict[str, Any]:
+    service = RequestService(plane, caller.name)
     if tab == "reconcile":
-        service = RequestService(plane, caller.name)
-        return {"asked": service.latest(str(stored.id)), "report": service.last_report(str(stored.id))}
+        asked, report = service.latest(str(stored.id)), service.last_report(str(stored.id))
+        return {"asked": asked, "report": report, "after_repair": AFTER_REPAIR}
     if tab != "overview":
         return {}
     details = Details(plane)
     runs = details.history(stored, SHOWN_RUNS)
-    return {"runs": runs, "progress": _progress(details, runs), "state": details.state(stored)}
+    health = Health.of(row, stored.config, service.last_report(str(stored.id)), runs)
+    known = {
+        "runs": runs,
+        "checks": details.checks(stored),
+        "attempts": details.attempts([run["id"] for run in runs if run["attempt"] > 1]),
+    }
+    return known | {"health": health, "progress": _progress(details, runs), "state": details.state(stored)}
 
 
 def _progress(details: Details, runs: list[DictRow]) -> Progress | None:
     """Of the run that is under way; None if none is."""
-    if not runs or runs[0]["status"] != RunStatus.RUNNING:
+    if not runs or runs[0]["status"] != RunStatus.RUNNING or runs[0]["waiting_since"]:
         return None
     return measure(details.log(runs[0]["id"], limit=50))
 
@@ -151,6 +176,19 @@ def _chart(runs: list[DictRow]) -> dict[str, list[Any]]:
         "seconds": [round((run["finished_at"] - run["started_at"]).total_seconds(), 3) for run in ended],
         "read": [run["rows_read"] for run in ended],
         "changed": [run["rows_written"] + run["rows_deleted"] for run in ended],
+    }
+
+
+def _latency(plane: ControlPlane, stored: StoredPipeline) -> dict[str, list[Any]]:
+    """Of a live mart: how late its changes came over the last hours, and how much was left."""
+    if stored.config.get("mode") != "live":
+        return {}
+    points = course(plane, stored, CHARTED_TIME).points
+    return {
+        "minutes": [point.at.timestamp() for point in points],
+        "p50": [point.quantile_ms(0.5) for point in points],
+        "p99": [point.quantile_ms(0.99) for point in points],
+        "backlog": [point.backlog for point in points],
     }
 
 

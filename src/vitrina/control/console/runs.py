@@ -13,6 +13,7 @@ from vitrina.control.console import views
 from vitrina.control.console.access import BASE
 from vitrina.control.console.render import Screen, Show
 from vitrina.control.plane import ControlPlane
+from vitrina.control.services.checks import checks_of_run
 from vitrina.control.services.details import Details
 from vitrina.control.services.inspection import Inspection
 from vitrina.domain.events import Said, named, shown
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/runs/{run_id}")
 RunId = Annotated[int, Path(ge=1, le=2**63 - 1)]
-SHOWN_LINES, CHARTED_LINES, DOWNLOADED_LINES = 500, 400, 1_000_000
+SHOWN_LINES, DOWNLOADED_LINES = 500, 1_000_000
 WIDTH, LANE = 960, 22
+SLOTS = WIDTH // 4  # of time in the timeline: a bar that is narrower cannot be told from its neighbour
 
 
 @router.get("")
@@ -64,10 +66,11 @@ def download_log(plane: Plane, run_id: RunId) -> Response:
 
 def look(show: Screen, plane: ControlPlane, run_id: int) -> dict[str, str]:
     """What the page keeps up to date, its log aside."""
-    found, details = Inspection(plane).run(run_id), Details(plane)
-    events = details.log(run_id, CHARTED_LINES)
-    head = show.fragment("run_head.html", run=found, attempts=details.attempts(found))
-    return {"head": head, "timeline": show.fragment("run_timeline.html", **timeline(found, events))}
+    inspection = Inspection(plane)
+    found, steps = inspection.run(run_id), Details(plane).steps(run_id, SLOTS)
+    checks = checks_of_run(plane, run_id)
+    head = show.fragment("run_head.html", run=found, attempts=inspection.attempts(run_id), checks=checks)
+    return {"head": head, "timeline": show.fragment("run_timeline.html", **timeline(found, steps))}
 
 
 def lines(show: Screen, plane: ControlPlane, run_id: int, seen: "Seen") -> str:
@@ -78,28 +81,28 @@ def lines(show: Screen, plane: ControlPlane, run_id: int, seen: "Seen") -> str:
     return str(show.html("run_lines.html", events=events)) if events else ""
 
 
-def timeline(run: DictRow, events: list[Said]) -> dict[str, Any]:
-    """Bars over time: a lane for each kind of event, a bar for each time it happened."""
-    steps = [event for event in events if "ms" in event["fields"]]
+def timeline(run: DictRow, steps: list[DictRow]) -> dict[str, Any]:
+    """Bars over time: a lane for each kind of event, a bar for each time, or for some side by side."""
     if not steps:
-        return {"lanes": [], "bars": [], "seconds": 0.0, "width": WIDTH, "lane": LANE}
+        return {"lanes": [], "bars": [], "steps": 0, "seconds": 0.0, "width": WIDTH, "lane": LANE}
     started: datetime = run["started_at"]
-    ended: datetime = run["finished_at"] or steps[-1]["at"]
+    ended: datetime = run["finished_at"] or max(step["ended"] for step in steps)
     seconds = max((ended - started).total_seconds(), 0.001)
-    lanes = list(dict.fromkeys(event["event"] for event in steps))
+    lanes = list(dict.fromkeys(step["event"] for step in steps))
     bars = list(_bars(steps, lanes, started, seconds))
-    return {"lanes": lanes, "bars": bars, "seconds": seconds, "width": WIDTH, "lane": LANE}
+    times = sum(step["times"] for step in steps)
+    return {"lanes": lanes, "bars": bars, "steps": times, "seconds": seconds, "width": WIDTH, "lane": LANE}
 
 
-def _bars(steps: list[Said], lanes: list[str], started: datetime, seconds: float) -> Iterator[dict[str, Any]]:
-    for event in steps:
-        took = event["fields"]["ms"] / 1000
-        begin = max((event["at"] - started).total_seconds() - took, 0.0)
+def _bars(steps: list[DictRow], lanes: list[str], started: datetime, seconds: float) -> Iterator[dict[str, Any]]:
+    for step in steps:
+        begin = max((step["began"] - started).total_seconds(), 0.0)
+        took = (step["ended"] - step["began"]).total_seconds()
         yield {
             "x": round(begin / seconds * WIDTH, 1),
             "width": round(max(took / seconds * WIDTH, 1.5), 1),
-            "lane": lanes.index(event["event"]),
-            "event": event,
+            "lane": lanes.index(step["event"]),
+            "step": step,
         }
 
 

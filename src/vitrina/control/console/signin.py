@@ -1,45 +1,36 @@
 """The door: in with a token or a one-time link, out again. No GET changes anything, so a link is used by a POST."""
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 
 from vitrina.control.api.auth import Plane, refused
 from vitrina.control.console.access import BASE, COOKIE, Form, same_origin
-from vitrina.control.console.render import Show
+from vitrina.control.console.render import Screen, Show
+from vitrina.control.openid.signing import OpenId
 from vitrina.control.plane import ControlPlane
 from vitrina.meta.repos.editing import EditingRepo
 from vitrina.meta.repos.sessions import SESSION_SECONDS, SessionRepo
 
+UNKNOWN, USED = "This token is unknown or revoked.", "This link has been used or is too old."
 router = APIRouter(dependencies=[Depends(same_origin)])
 
 
 @router.get("/sign-in")
 def sign_in_page(show: Show, next: str = BASE + "/") -> Response:
     """A field for a token. A link brings its secret after the #, which no server and no log sees."""
-    return show.page("sign_in.html", next=_inside(next), wrong="")
+    return door(show, 200, inside(next))
 
 
 @router.post("/sign-in")
 def sign_in(show: Show, plane: Plane, form: Form) -> Response:
     """A session for a good token or an unused link."""
-    token, link = _first(form, "token").strip(), _first(form, "link").strip()
-    wanted = _inside(_first(form, "next"))
+    token, link = first(form, "token").strip(), first(form, "link").strip()
+    wanted = inside(first(form, "next"))
     secret = _begin(plane, token, link)
     if secret is None:
         refused(show.request, plane, "sign-in refused", "link" if link else "token")
-        wrong = "This link has been used or is too old." if link else "This token is unknown or revoked."
-        return show.page("sign_in.html", 401, next=wanted, wrong=wrong)
-    response = RedirectResponse(wanted, 303)
-    response.set_cookie(
-        COOKIE,
-        secret,
-        max_age=SESSION_SECONDS,
-        path=BASE,
-        httponly=True,
-        samesite="lax",
-        secure=show.request.url.scheme == "https" or (plane.settings.public_url or "").startswith("https:"),
-    )
-    return response
+        return door(show, 401, wanted, show.words(USED if link else UNKNOWN))
+    return admit(show.request, plane, secret, wanted, SESSION_SECONDS)
 
 
 @router.post("/sign-out")
@@ -54,6 +45,26 @@ def sign_out(show: Show, plane: Plane) -> Response:
     return response
 
 
+def door(show: Screen, status: int, wanted: str, wrong: str = "", remedy: str = "") -> Response:
+    """The page with every way in, and why the last one did not open."""
+    openid: OpenId | None = show.request.app.state.openid
+    provider = openid.label if openid else ""
+    return show.page("sign_in.html", status, next=wanted, wrong=wrong, remedy=remedy, provider=provider)
+
+
+def admit(request: Request, plane: ControlPlane, secret: str, wanted: str, seconds: int) -> Response:
+    """On to the page that was asked for, with a session."""
+    response = RedirectResponse(wanted, 303)
+    secure = is_secure(request, plane)
+    response.set_cookie(COOKIE, secret, max_age=seconds, path=BASE, httponly=True, samesite="lax", secure=secure)
+    return response
+
+
+def is_secure(request: Request, plane: ControlPlane) -> bool:
+    """Whether people come by HTTPS: then so do their cookies only."""
+    return request.url.scheme == "https" or (plane.settings.public_url or "").startswith("https:")
+
+
 def _begin(plane: ControlPlane, token: str, link: str) -> str | None:
     """The new session's secret; None: neither opens anything."""
     with plane.transaction("console") as conn:
@@ -66,11 +77,12 @@ def _begin(plane: ControlPlane, token: str, link: str) -> str | None:
     return secret
 
 
-def _first(form: dict[str, list[str]], name: str) -> str:
+def first(form: dict[str, list[str]], name: str) -> str:
+    """One field of a form."""
     return (form.get(name) or [""])[0]
 
 
-def _inside(path: str) -> str:
+def inside(path: str) -> str:
     """Only back into the console: `//elsewhere` and `/\\elsewhere` are other hosts to a browser."""
     safe = path.startswith(BASE + "/") and "\\" not in path and not any(ord(c) < 32 for c in path)
     return path if safe else BASE + "/"

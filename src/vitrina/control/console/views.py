@@ -13,9 +13,11 @@ from vitrina.control.console.access import BASE
 from vitrina.control.console.i18n import Words
 from vitrina.control.services import progress
 from vitrina.control.services.freshness import cursor_time
+from vitrina.control.services.latency import Recent
 
 WORDS = {
     "IDLE": "idle",
+    "FOLLOWING": "following",
     "RUN_REQUESTED": "requested",
     "RUNNING": "running",
     "PAUSE_REQUESTED": "pausing",
@@ -27,6 +29,7 @@ WORDS = {
 }
 SHAPES = {
     "IDLE": "ring",
+    "FOLLOWING": "play",
     "RUN_REQUESTED": "clock",
     "REQUESTED": "clock",
     "RUNNING": "play",
@@ -36,19 +39,64 @@ SHAPES = {
     "SUCCESS": "tick",
     "DONE": "tick",
 }
+# What people did, by the code that the audit keeps; the name of the pipeline comes after it.
+VERBS = {
+    "create": "added",
+    "edit": "edited",
+    "delete": "removed",
+    "enable": "switched on",
+    "disable": "switched off",
+    "run": "asked to run",
+    "pause": "asked to pause",
+    "reload-config": "had the run take the configuration of",
+    "reconcile": "asked to compare",
+    "preview": "asked for first rows of",
+    "capture-install": "had a capture installed",
+    "capture-remove": "had a capture removed",
+    "test-alert": "tested a destination of alerts",
+    "sign-in": "signed in",
+    "sign-in refused": "was not let in",
+    "token refused": "came with a token that opens nothing",
+    "create-token": "created a token",
+    "change-token": "changed a token",
+    "revoke-token": "revoked a token",
+    "delete-token": "deleted a token",
+}
+# What steps say besides their names, checkpoints, and what was asked for with a run: names of ours, shown as such.
+NAMED = (
+    *("rows_read", "rows_written", "rows_deleted", "rows_unchanged", "batches", "batch_size", "attempt", "of", "done"),
+    *("config_version", "read", "missing", "different", "unchanged", "gone", "cursor", "after", "up_to", "held_by"),
+    *("ddl", "target", "why", "rows", "error", "keys", "slices", "changes", "deleted", "holder", "seconds", "took"),
+    *("restart", "allow_deletes", "rebuild", "repair", "phase", "place", "bound", "position"),
+)
+OURS = ("read", "why")  # whose values are words of ours
 HEIGHTS = 8
+SPARK = 72  # pixels for an hour
 JS_WORDS = (
     "just now",
     "{n} selected",
-    "duration, s",
+    "duration",
+    "time",
+    "ms",
+    "s",
+    "min",
+    "h",
     "rows read",
     "rows changed",
+    "median",
+    "99 of 100",
+    "changes left",
 )
 
 
 def word(status: str) -> str:
     """A status in plain English."""
     return WORDS.get(status, status.lower().replace("_", " "))
+
+
+def verb(action: str) -> str:
+    """What somebody did."""
+    return VERBS.get(action, action)
 
 
 def shape(status: str) -> str:
@@ -69,7 +117,8 @@ def seconds_of(run: DictRow) -> float | None:
     """How long a run took; None while it runs."""
     if run["started_at"] is None or run["finished_at"] is None:
         return None
-    return float((run["finished_at"] - run["started_at"]).total_seconds())
+    seconds: float = (run["finished_at"] - run["started_at"]).total_seconds()
+    return max(0.0, seconds)  # where one statement notes both, the end may be read first
 
 
 def rate_of(run: DictRow) -> float | None:
@@ -98,6 +147,20 @@ def bars(runs: list[DictRow], words: Words) -> Markup:
     return Markup("".join(shown))
 
 
+def sparkline(late: Recent, words: Words) -> Markup:
+    """How late changes came within the last hour, minute by minute, the newest at the right."""
+    most = max(late.medians.values()) or 1.0
+    points = [(SPARK - ago * SPARK / 60, 16 - 14 * ms / most) for ago, ms in late.medians.items()]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    median, nearly_all = (words.number(round(late.quantile_ms(share) or 0)) for share in (0.5, 0.99))
+    said = escape(words("Within the last hour: median {n} ms, 99 of 100 within {most} ms", n=median, most=nearly_all))
+    x, y = points[-1]
+    return Markup(
+        f'<svg class="spark" viewBox="0 0 {SPARK + 2} 18" role="img" aria-label="{said}"><title>{said}</title>'
+        f'<polyline points="{line}"/><circle cx="{x:.1f}" cy="{y:.1f}" r="1.6"/></svg>'
+    )
+
+
 def height(seconds: float | None, longest: float) -> int:
     """A bar's height, 1 to 8, by how long the run took among its neighbours; roots, so that short ones are seen."""
     if seconds is None or longest <= 0:
@@ -114,9 +177,25 @@ def shown_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-def shown_fields(fields: Mapping[str, object]) -> str:
-    """What an event says besides its name."""
-    return " ".join(f"{name}={shown_value(value)}" for name, value in fields.items())
+def shown_fields(fields: Mapping[str, object], words: Words | None = None) -> str:
+    """What an event says besides its name: as it is kept, or in somebody's language and units."""
+    if words is None:
+        return " ".join(f"{name}={shown_value(value)}" for name, value in fields.items())
+    return " ".join(_said(name, value, words) for name, value in fields.items())
+
+
+def how_read(text: str, words: Words) -> str:
+    """Of a comparison: where the query was read, and why not in place."""
+    how, _, why = text.partition(": ")
+    return words(how) + (f": {words(why)}" if why else "")
+
+
+def _said(name: str, value: object, words: Words) -> str:
+    if name == "ms" and isinstance(value, int | float):
+        return words.duration(value / 1000)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{words(name)}={words.number(value)}"
+    return f"{words(name)}={words(str(value)) if name in OURS else shown_value(value)}"
 
 
 def js_words(words: Words) -> Markup:

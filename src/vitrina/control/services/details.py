@@ -1,7 +1,8 @@
-"""One thing looked at closely: a run's log and attempts, a mart's rows, who did what, the parts of the system."""
+"""One thing looked at closely: a run's log, a mart's rows, who did what, the parts of the system."""
 
 import platform
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from psycopg.rows import DictRow
 from vitrina import __version__
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Invalid
+from vitrina.control.services.checks import CheckStanding, checks_of
 from vitrina.control.services.inspection import Inspection
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.events import Event, Said
@@ -52,20 +54,28 @@ class Details:
 
     # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def attempts(self, run: DictRow) -> list[DictRow]:
-        """The attempts that a run is one of, in order."""
-        with self.plane.session() as conn:
-            return OverviewRepo(conn).attempts(run)
-
     def log(self, run_id: int, limit: int, text: str | None = None, named: Sequence[Event] = ()) -> list[Said]:
         """The end of a run's log, or of those of its lines that hold a text, or are events that are named."""
         with self.plane.session() as conn:
             return OverviewRepo(conn).last_events(run_id, text or None, named, limit)
 
+    def steps(self, run_id: int, slots: int) -> list[DictRow]:
+        """What took time in a run, all of it, however many events it has."""
+        with self.plane.session() as conn:
+            return OverviewRepo(conn).steps(run_id, slots)
+
     def history(self, stored: StoredPipeline, limit: int) -> list[DictRow]:
         """Its last runs, newest first."""
         with self.plane.session() as conn:
             return RunRepo(conn).recent(stored.id, limit)
+
+    def attempts(self, run_ids: Sequence[int]) -> dict[int, list[DictRow]]:
+        """The attempts of some runs, by run and in order."""
+        found = defaultdict[int, list[DictRow]](list)
+        with self.plane.session() as conn:
+            for row in RunRepo(conn).attempts_of(run_ids):
+                found[row["run_id"]].append(row)
+        return dict(found)
 
     # ── pipelines ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -73,6 +83,11 @@ class Details:
         """Its checkpoint; None if it is gone."""
         with self.plane.session() as conn:
             return StateRepo(conn).get(stored.id)
+
+    def checks(self, stored: StoredPipeline) -> list[CheckStanding]:
+        """What it asks of its mart, and how that stands."""
+        with self.plane.session() as conn:
+            return checks_of(conn, stored)
 
     def audit(self, stored: StoredPipeline | None, limit: int) -> list[DictRow]:
         """Who did what, newest first; with one pipeline, or at all."""

@@ -9,14 +9,20 @@ from uuid import UUID
 from psycopg.rows import DictRow
 
 from vitrina.capture.status import warnings
-from vitrina.domain.findings import Finding
+from vitrina.domain.findings import Code, Finding
 from vitrina.domain.positions import Gap, LivePosition
 from vitrina.meta.db import Connection, fetch_all, queries
 from vitrina.meta.repos.audits import shown as audits_of
 from vitrina.meta.repos.captures import CaptureRepo
 
 SQL = queries("freshness")
-State = Literal["following", "catching up", "comparing", "compares next", "not live", "not captured", "stopped"]
+State = Literal[
+    "following", "catching up", "comparing", "compares next", "not live", "not captured", "capture stopped", "stopped"
+]
+
+HALT: State = "capture stopped"
+HALTED = (Code.CAPTURE_FAILED, Code.NOBODY_CAPTURES, Code.WAL_LOST)  # what changes now, nobody notices
+READ = ("following", "catching up", HALT)
 
 
 @dataclass(frozen=True)
@@ -58,14 +64,15 @@ def cursor_time(value: str | None) -> datetime | None:
 
 def _of(row: DictRow, audit: DictRow | None, worries: Sequence[Finding]) -> Freshness:
     position = LivePosition.parse(row["checkpoint"] or {})
-    state = _state(row)
-    read = state in ("following", "catching up") or (state == "stopped" and row["reason"] is None)
+    halted = next((worry for worry in worries if worry.code in HALTED), None)
+    state = _state(row, halted)
+    read = state in READ or (state == "stopped" and row["reason"] is None)
     behind: int | None = (row["backlog"] if row["concerned"] else 0) if read else None
     rests = bool(behind and position.not_before)
     rate = position.rate if behind and not rests and state == "catching up" else None
     return Freshness(
         state=state,
-        why=_why(row) if state in ("comparing", "compares next") else None,
+        why=_why(row) if state in ("comparing", "compares next") else str(halted) if state == HALT else None,
         behind=behind,
         rate=rate,
         seconds_left=round(behind / rate, 1) if behind and rate else None,
@@ -73,13 +80,21 @@ def _of(row: DictRow, audit: DictRow | None, worries: Sequence[Finding]) -> Fres
         lag_ms=position.lag_ms,
         committed_at=position.committed_at,
         applied_at=position.applied_at,
-        as_of=row["caught_up_at"] if state == "following" else position.committed_at,
+        as_of=_as_of(row, state, position),
         audit=audit if audit and audit["runs"] else None,
         capture=worries,
     )
 
 
-def _state(row: DictRow) -> State:
+def _as_of(row: DictRow, state: State, position: LivePosition) -> datetime | None:
+    """Of an index: what a search sees counts, and not what has arrived."""
+    arrived: datetime | None = row["caught_up_at"] if state in READ and not row["concerned"] else position.committed_at
+    if arrived and position.unseen_from and position.is_unseen(row["now"]):
+        return min(arrived, position.unseen_from)
+    return arrived
+
+
+def _state(row: DictRow, halted: Finding | None) -> State:
     if row["reason"] == Gap.NOT_CAPTURED:
         return "not captured"
     if not row["works"]:
@@ -90,6 +105,8 @@ def _state(row: DictRow) -> State:
         return "comparing"
     if row["changed"] or row["reason"]:
         return "compares next"
+    if halted:
+        return HALT
     return "catching up" if row["concerned"] else "following"
 
 

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-import structlog
 from psycopg.rows import DictRow
 
 from vitrina.capture.status import report
@@ -17,6 +16,7 @@ from vitrina.domain.errors import VitrinaError
 from vitrina.domain.events import Said
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, resolve
+from vitrina.log import log
 from vitrina.meta.compatibility import find, misfit
 from vitrina.meta.db import fetch_all, queries
 from vitrina.meta.repos.captures import CaptureRepo
@@ -29,7 +29,6 @@ from vitrina.sql.guard import check_select
 from vitrina.sql.lineage import Catalog, tables_of, trace
 from vitrina.transforms.chain import resolve_transformer
 
-log = structlog.get_logger()
 RUNNERS = queries("runners")
 LINEAGE, PIPELINES = queries("lineage"), queries("pipelines")
 
@@ -43,6 +42,7 @@ class Flow:
     status: Status
     tables: tuple[str, ...]
     target: str | None
+    age: float | None = None  # of the mart, in seconds: it has everything that was committed before; None: never filled
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Inspection:
     plane: ControlPlane
 
     def run(self, run_id: int) -> DictRow:
-        """One attempt."""
+        """One run."""
         with self.plane.session() as conn:
             row = RunRepo(conn).get(run_id)
         if row is None:
@@ -63,6 +63,11 @@ class Inspection:
         """Whether it is still stored."""
         with self.plane.session() as conn:
             return bool(fetch_all(conn, PIPELINES["find"], {"which": str(pipeline_id)}))
+
+    def attempts(self, run_id: int) -> list[DictRow]:
+        """The attempts of a run, in order."""
+        with self.plane.session() as conn:
+            return RunRepo(conn).attempts(run_id)
 
     def events(self, run_id: int, after: int, limit: int = 500) -> list[Said]:
         """What it said after an event."""
@@ -117,10 +122,11 @@ class Inspection:
             return self._lineage_of(stored, Readers(self.plane.connections, stack))
 
     def flows(self) -> list[Flow]:
-        """From tables to every mart, by the text of the queries alone: no source is asked."""
+        """From tables to every mart, by the text of the queries and what was resolved before: no source is asked."""
         with self.plane.session() as conn:
             schemas = tuple(self.plane.settings.allowed_source_schemas)
-            return [_flow(stored, schemas) for stored in PipelineRepo(conn).all()]
+            known = {row["id"]: row for row in fetch_all(conn, LINEAGE["flows"])}
+            return [_flow(stored, schemas, known.get(stored.id)) for stored in PipelineRepo(conn).all()]
 
     def _lineage_of(self, stored: StoredPipeline, readers: "Readers") -> dict[str, Any]:
         known: dict[str, Any] = {"pipeline": stored.name, "target": stored.target, "tables": [], "columns": []}
@@ -154,7 +160,7 @@ class Readers:
         return self.opened[source]
 
 
-def _flow(stored: StoredPipeline, schemas: tuple[str, ...]) -> Flow:
+def _flow(stored: StoredPipeline, schemas: tuple[str, ...], known: DictRow | None) -> Flow:
     """A row written by hand may hold no plan: then it reads nothing that we know of."""
     try:
         plan = resolve(Pipeline.parse(stored.config))
@@ -162,7 +168,9 @@ def _flow(stored: StoredPipeline, schemas: tuple[str, ...]) -> Flow:
     except VitrinaError:
         tables, source = (), WAREHOUSE
     prefix = "" if source == WAREHOUSE else f"{source}: "
-    return Flow(stored.id, stored.name, stored.status, tuple(prefix + table for table in tables), stored.target)
+    behind = tuple(mart for mart in known["marts"] if mart not in tables) if known else ()  # views
+    reads = tuple(prefix + table for table in tables) + behind
+    return Flow(stored.id, stored.name, stored.status, reads, stored.target, known["age"] if known else None)
 
 
 @lru_cache(maxsize=10_000)

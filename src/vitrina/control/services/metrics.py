@@ -30,6 +30,8 @@ PIPELINE = (
     ("lag_seconds", "live: how long its last change took; incremental: how old its cursor is.", "lag"),
     ("backlog_changes", "live: changes in the log that its mart does not have yet.", "backlog"),
     ("stuck", "live: whether it is behind, and nobody works at it.", "stuck"),
+    ("captured", "live: whether the changes of its source are being captured.", "captured"),
+    ("checks_broken", "Checks that are not kept, as they were asked last.", "checks_broken"),
     ("audited_share", "live: how much of the mart the audit has read, of the last whole lap or the first.", "audited"),
     ("audited_rows", "live: rows that the audit has read, in all.", "audited_rows"),
     ("audit_wrong_rows", "live: rows that the audit found wrong, in all.", "wrong_rows"),

@@ -9,11 +9,13 @@ from psycopg.rows import DictRow
 
 from vitrina.control.plane import ControlPlane
 from vitrina.control.services.freshness import freshness
+from vitrina.control.services.latency import recent_latency
 from vitrina.meta.repos.alerts import AlertRepo
 from vitrina.meta.repos.overview import OverviewRepo
 
 SORTS = ("name", "status", "target", "mode", "last", "rows", "rate", "fresh", "next")
 LAST_RUNS = 12
+NEEDS = 6  # that are shown above the list
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,19 @@ class Filters:
     status: str | None = None
     enabled: bool | None = None
     mode: str | None = None
+    labels: list[str] = field(default_factory=list)
+    group: str | None = None  # a label's name
     sort: str = "name"
     descending: bool = False
+
+
+@dataclass(frozen=True)
+class Group:
+    """Pipelines that a label has in common; None: those without it."""
+
+    value: str | None
+    total: int  # on all pages
+    rows: list[DictRow]
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,8 @@ class Page:
     tally: dict[str, int] = field(default_factory=dict)
     disabled: int = 0
     modes: list[str] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)  # in use, with how many have each
+    groups: list[Group] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -49,10 +64,17 @@ class Overview:
         """One page, as of one moment."""
         with self.plane.snapshot() as conn:
             repo = OverviewRepo(conn)
-            ids, total = repo.choose(**asdict(filters), limit=size, offset=(number - 1) * size)
-            rows, counts, modes = _rows(repo, ids), repo.tally(), repo.modes()
-        tally = {row["status"]: row["pipelines"] for row in counts}
-        return Page(rows, total, tally, sum(row["disabled"] for row in counts), modes)
+            chosen = repo.choose(**asdict(filters), limit=size, offset=(number - 1) * size)
+            rows, counts = _rows(repo, [row["id"] for row in chosen]), repo.tally()
+            modes, labels = repo.modes(), repo.labels()
+        tally, total = {row["status"]: row["pipelines"] for row in counts}, chosen[0]["total"] if chosen else 0
+        disabled = sum(row["disabled"] for row in counts)
+        return Page(rows, total, tally, disabled, modes, labels, _groups(chosen, rows) if filters.group else [])
+
+    def needs(self) -> list[DictRow]:
+        """What is wrong and needs a person, the worst first; each says how much there is in all."""
+        with self.plane.session() as conn:
+            return OverviewRepo(conn).needs(NEEDS)
 
     def rows(self, ids: Sequence[UUID]) -> list[DictRow]:
         """Just these; one that is gone is left out."""
@@ -66,6 +88,15 @@ class Overview:
         return {row["status"]: row["pipelines"] for row in counts}, sum(row["disabled"] for row in counts)
 
 
+def _groups(chosen: Sequence[DictRow], rows: Sequence[DictRow]) -> list[Group]:
+    by_id = {row["id"]: row for row in rows}  # one that is gone meanwhile is left out
+    groups = dict[str | None, Group]()
+    for row in chosen:
+        group = groups.setdefault(row["in_group"], Group(row["in_group"], row["group_total"], []))
+        group.rows.extend([by_id[row["id"]]] if row["id"] in by_id else [])
+    return list(groups.values())
+
+
 def _rows(repo: OverviewRepo, ids: Sequence[UUID]) -> list[DictRow]:
     """Each with its last runs, oldest first, and how fresh it is if it is live."""
     rows = repo.pipelines(ids)
@@ -74,9 +105,11 @@ def _rows(repo: OverviewRepo, ids: Sequence[UUID]) -> list[DictRow]:
         runs[run["pipeline_id"]].append(run)
     live = [row["id"] for row in rows if row["mode"] == "live"]
     fresh = freshness(repo.conn, live) if live else {}
+    late = recent_latency(repo.conn, live) if live else {}
     incidents = {(row["pipeline_id"], row["kind"]): row["since"] for row in AlertRepo(repo.conn).incidents(ids)}
     for row in rows:
-        row |= {f"{kind}_since": incidents.get((row["id"], kind)) for kind in ("stale", "stuck", "wrong")}
+        row |= {f"{kind}_since": incidents.get((row["id"], kind)) for kind in ("stale", "stuck", "wrong", "check")}
         row["runs"] = runs[row["id"]][::-1]
         row["live"] = fresh.get(row["id"])
+        row["latency"] = late.get(row["id"])
     return rows

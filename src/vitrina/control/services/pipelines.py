@@ -11,22 +11,25 @@ from psycopg.rows import DictRow
 
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Conflict, Invalid, NotFound, Stale
+from vitrina.control.services.checks import CheckStanding, checks_of
 from vitrina.control.services.freshness import Freshness, freshness
 from vitrina.control.services.indexing import Served
 from vitrina.control.services.validation import Validation
+from vitrina.control.services.waiting import Waiting, waiting
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
-from vitrina.domain.findings import Finding
+from vitrina.domain.findings import Code, Finding
 from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, UNDER_WAY, Status
-from vitrina.domain.pipeline import Pipeline, resolve
+from vitrina.domain.pipeline import Pipeline, resolve, with_defaults
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.alerts import AlertRepo
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.meta.repos.editing import EditingRepo
+from vitrina.meta.repos.outages import OutageRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import StateRepo
-from vitrina.meta.repos.waits import WaitRepo
+from vitrina.meta.repos.upstream import UpstreamRepo, Writer
 from vitrina.sql.describe import Column
 
 EDIT_ATTEMPTS = 5
@@ -51,7 +54,8 @@ class Standing:
     last_run: DictRow | None
     live: Freshness | None  # of a live one: how fresh the mart is
     incidents: list[DictRow]  # what is wrong
-    waits: DictRow | None  # whom it waits for before it can go live
+    waits: Waiting | None
+    checks: list[CheckStanding]
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,11 @@ class PipelineService:
             found = EditingRepo(conn).page(limit=limit + 1, **filters)
         return found[:limit], found[limit - 1].name if len(found) > limit else None
 
+    def labelled(self, label: str) -> list[str]:
+        """The uuids of all with this label."""
+        with self.plane.session() as conn:
+            return [str(row["id"]) for row in EditingRepo(conn).labelled([label])]
+
     def get(self, which: str) -> StoredPipeline:
         """By uuid or name."""
         with self.plane.session() as conn:
@@ -80,8 +89,14 @@ class PipelineService:
             stored = _find(conn, which)
             runs = RunRepo(conn).recent(stored.id, 1)
             live = freshness(conn, [stored.id])
-            incidents, waits = AlertRepo(conn).incidents([stored.id]), WaitRepo(conn).shown([stored.id])
-        return Standing(stored, next(iter(runs), None), live.get(stored.id), incidents, next(iter(waits), None))
+            incidents, waits = AlertRepo(conn).incidents([stored.id]), waiting(conn, [stored.id])
+            checks = checks_of(conn, stored)
+        return Standing(stored, next(iter(runs), None), live.get(stored.id), incidents, waits.get(stored.id), checks)
+
+    def waiting(self, pipelines: Sequence[StoredPipeline]) -> dict[UUID, Waiting]:
+        """What those of them wait for that do."""
+        with self.plane.session() as conn:
+            return waiting(conn, [stored.id for stored in pipelines])
 
     def freshness(self, pipelines: Sequence[StoredPipeline]) -> dict[UUID, Freshness]:
         """Of those that are live."""
@@ -122,15 +137,35 @@ class PipelineService:
         with self.plane.session() as conn:
             return EditingRepo(conn).versions(_find(conn, which).id, limit)
 
+    def version(self, which: str, version: int) -> DictRow:
+        """Its configuration as it was."""
+        with self.plane.session() as conn:
+            stored = _find(conn, which)
+            found = EditingRepo(conn).version(stored.id, version)
+        if found is None:
+            raise NotFound(f"pipeline {stored.name!r} has no version {version}")
+        return found
+
+    def taken(self, name: str, target: str | None, but: UUID | None) -> Iterator[Finding]:
+        """What of a pipeline's name and target another has, besides the one that it is."""
+        with self.plane.session() as conn:
+            holders = EditingRepo(conn).holders(name, target, but)
+        for holder in holders:
+            if holder["name"] == name:
+                yield Finding("error", "name", Code.TAKEN, {"value": name, "holder": name})
+            if target and holder["target"] == target:
+                yield Finding("error", "target_table", Code.TAKEN, {"value": target, "holder": holder["name"]})
+
     # ── changing ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def create(self, pipeline: Pipeline) -> tuple[StoredPipeline, list[Finding]]:
         """Store a new pipeline; what validation calls an error is refused."""
-        findings = self._require_valid(pipeline)
+        checked = self._require_valid(pipeline)
         with _explained(pipeline), self.plane.transaction(self.actor) as conn:
             PipelineRepo(conn).add(pipeline)
+            _keep_reads(conn, pipeline, checked)
             self._audit(conn, "create", pipeline.id, {"name": pipeline.name})
-        return self.get(str(pipeline.id)), findings
+        return self.get(str(pipeline.id)), checked.findings
 
     def patch(self, which: str, changes: dict[str, Any], if_match: int | None) -> tuple[StoredPipeline, list[Finding]]:
         """Change some fields; while it runs, only those that do not touch the run. None: back to the default."""
@@ -140,12 +175,14 @@ class PipelineService:
             pipeline = _parse(_merged(before.config, changes))
             changed = _changed(before.config, pipeline)
             _check_status(before, changed)
-            findings = self._require_valid(pipeline) if changed - EDITABLE_UNDER_WAY else []
-            if self._replace(before, pipeline, changed):
-                return self.get(str(before.id)), findings
+            checked = self._require_valid(pipeline) if changed - EDITABLE_UNDER_WAY else None
+            if self._replace(before, pipeline, changed, checked):
+                return self.get(str(before.id)), checked.findings if checked else []
         raise Conflict(f"pipeline {which!r} is being edited by others", "try again")
 
-    def _replace(self, before: StoredPipeline, pipeline: Pipeline, changed: set[str]) -> bool:
+    def _replace(
+        self, before: StoredPipeline, pipeline: Pipeline, changed: set[str], checked: Validation | None
+    ) -> bool:
         """False: somebody else was faster, and what we checked is no longer what is stored."""
         with _explained(pipeline), self.plane.transaction(self.actor) as conn:
             stored = _locked(conn, str(before.id))
@@ -154,6 +191,8 @@ class PipelineService:
             _check_status(stored, changed)
             if changed:
                 EditingRepo(conn).replace(pipeline)
+                if checked:
+                    _keep_reads(conn, pipeline, checked)
                 self._audit(conn, "edit", stored.id, {"fields": sorted(changed)})
         return True
 
@@ -183,7 +222,7 @@ class PipelineService:
                 return _replay(key, answered, stored, options)
             if not stored.enabled:
                 raise Conflict(f"pipeline {stored.name!r} is disabled", "enable it first")
-            changed = PipelineRepo(conn).request_run(stored.id, options)
+            changed = PipelineRepo(conn).request_run(stored.id, options) or OutageRepo(conn).hurry(stored.id, options)
             if changed:
                 self._audit(conn, "run", stored.id, _asked(options))
             answer = _answer(conn, stored, changed)
@@ -202,6 +241,12 @@ class PipelineService:
                 self._audit(conn, "pause", stored.id, {"now": True} if now else {})
             return _answer(conn, stored, changed)
 
+    def resume(self, which: str) -> Answer | None:
+        """Ask for a run of what is paused, or asked to pause; what is not is left alone."""
+        if self.get(which).status not in (Status.PAUSED, Status.PAUSE_REQUESTED):
+            return None
+        return self.run(which, RunOptions())
+
     def reload_config(self, which: str) -> int:
         """Let the running run take the present configuration at its next batch."""
         with self.plane.transaction(self.actor) as conn:
@@ -218,7 +263,7 @@ class PipelineService:
     # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _validation(self) -> Validation:
-        return Validation(self.plane.connections, self._served, self._captured, self._written)
+        return Validation(self.plane.connections, self._served, self._captured, self._written, self._above)
 
     def _served(self, pipeline_id: UUID) -> Served | None:
         with self.plane.session() as conn:
@@ -228,16 +273,21 @@ class PipelineService:
         with self.plane.session() as conn:
             return StateRepo(conn).written(pipeline_id, target)
 
+    def _above(self, relations: Sequence[str]) -> Sequence[Writer]:
+        with self.plane.session() as conn:
+            return UpstreamRepo(conn).above(relations)
+
     def _captured(self, source: str) -> Capture | None:
         with self.plane.session() as conn:
             return CaptureRepo(conn).find(source)
 
-    def _require_valid(self, pipeline: Pipeline) -> list[Finding]:
-        findings = self.findings(pipeline)
+    def _require_valid(self, pipeline: Pipeline) -> Validation:
+        checked = self._validation()
+        findings = checked.of(pipeline)
         errors = [finding for finding in findings if finding.level == "error"]
         if errors:
             raise Invalid(f"pipeline {pipeline.name!r} is not valid: {errors[0].message}", errors[0].remedy, findings)
-        return findings
+        return checked
 
     def _audit(self, conn: Connection, action: str, pipeline_id: UUID, details: dict[str, Any]) -> None:
         EditingRepo(conn).audit(self.actor, action, pipeline_id, details)
@@ -261,6 +311,10 @@ def _rule(constraint: str, pipeline: Pipeline) -> str:
     if "name" in constraint:
         return f"there is a pipeline {pipeline.name!r} already"
     return f"there is a pipeline with id {pipeline.id} already"
+
+
+def _keep_reads(conn: Connection, pipeline: Pipeline, checked: Validation) -> None:
+    UpstreamRepo(conn).save(pipeline.id, resolve(pipeline).target, checked.relations)
 
 
 def _find(conn: Connection, which: str) -> StoredPipeline:
@@ -304,8 +358,9 @@ def _check_version(stored: StoredPipeline, expected: int | None) -> None:
 
 
 def _changed(config: dict[str, Any], pipeline: Pipeline) -> set[str]:
-    new = pipeline.model_dump(mode="json")
-    return {name for name, value in new.items() if config.get(name) != value}
+    """What a configuration leaves out has its default."""
+    before = with_defaults(config)
+    return {name for name, value in pipeline.model_dump(mode="json").items() if before.get(name) != value}
 
 
 def _check_status(stored: StoredPipeline, changed: set[str]) -> None:

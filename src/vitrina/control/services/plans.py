@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.findings import Code
-from vitrina.domain.pipeline import Pipeline, Plan, resolve
+from vitrina.domain.pipeline import Pipeline, Plan, resolve, with_defaults
 from vitrina.domain.wording import Data, fill
 from vitrina.files import dump_yaml
 
@@ -23,9 +23,10 @@ NOT_COMPARED = {"id", "source_type"}
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str, tuple[Any, Any]]]:
     """The fields that differ, with both values."""
-    for name, value in new.items():
-        if name not in NOT_COMPARED and old.get(name) != value:
-            yield name, (old.get(name), value)
+    before = with_defaults(old)
+    for name, value in with_defaults(new).items():
+        if name not in NOT_COMPARED and before.get(name) != value:
+            yield name, (before.get(name), value)
 
 
 def ddl(found: Found) -> list[str]:

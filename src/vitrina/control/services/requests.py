@@ -11,7 +11,7 @@ from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Invalid, NotFound
 from vitrina.control.services.pipelines import PipelineService
 from vitrina.domain.pipeline import Pipeline, Plan
-from vitrina.domain.request import PreviewParams, RequestKind
+from vitrina.domain.request import CaptureParams, PreviewParams, RequestKind
 from vitrina.inquiries.preview import Preview
 from vitrina.meta.repos.editing import EditingRepo
 from vitrina.meta.repos.requests import RequestRepo
@@ -35,6 +35,16 @@ class RequestService:
             EditingRepo(conn).audit(self.actor, kind, stored.id, {"request": str(request_id)})
         return request_id
 
+    def capture(self, params: CaptureParams) -> dict[str, Any] | None:
+        """What a capture's installation or removal would do, or that it is done, as a runner says; None: none did."""
+        with self.plane.transaction(self.actor) as conn:
+            request_id = RequestRepo(conn).ask(RequestKind.CAPTURE, None, params.model_dump(mode="json"), self.actor)
+            if params.confirmed:
+                about = {"request": str(request_id), "source": params.source, "tables": params.tables}
+                EditingRepo(conn).audit(self.actor, f"capture-{params.action}", None, about)
+        answer = self._answered(request_id)
+        return dict(answer) if "digest" in answer else None
+
     def get(self, request_id: UUID) -> DictRow:
         """How it stands."""
         with self.plane.session() as conn:
@@ -52,7 +62,7 @@ class RequestService:
 
     def reconcile(self, which: str, params: dict[str, Any]) -> DictRow:
         """Ask for a comparison, and wait a little for it."""
-        return self._wait(self.ask(RequestKind.RECONCILE, which, params))
+        return self.wait(self.ask(RequestKind.RECONCILE, which, params))
 
     def preview(self, which: str, limit: int) -> dict[str, Any] | DictRow:
         """The first rows: at once for a plain SELECT, by a runner for a plan with transforms.
@@ -75,6 +85,10 @@ class RequestService:
             request_id = RequestRepo(conn).ask(RequestKind.PREVIEW, None, params, self.actor)
         return self._answered(request_id)
 
+    def sample(self, which: str, limit: int) -> dict[str, Any] | DictRow:
+        """The first documents of its mart, as a runner sees them; the request as it stands if none answers in time."""
+        return self._answered(self.ask(RequestKind.PREVIEW, which, {"limit": limit, "mart": True}))
+
     def latest(self, which: str) -> DictRow | None:
         """The last request for a comparison, whatever became of it."""
         stored = PipelineService(self.plane, self.actor).get(which)
@@ -90,12 +104,12 @@ class RequestService:
 
     def _answered(self, request_id: UUID) -> dict[str, Any] | DictRow:
         """What a runner says within a few seconds, or the request as it stands."""
-        row = self._wait(request_id)
+        row = self.wait(request_id)
         if row["error"]:
             raise Invalid(row["error"], row["remedy"] or "")
         return row["result"] or row
 
-    def _wait(self, request_id: UUID) -> DictRow:
+    def wait(self, request_id: UUID) -> DictRow:
         """Until it is answered or the time is up."""
         deadline = time.monotonic() + WAIT_SECONDS
         while True:

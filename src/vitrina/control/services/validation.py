@@ -1,6 +1,6 @@
 """Validation: everything that can be known about a pipeline before it runs, as findings with a remedy."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,25 +11,28 @@ from psycopg import sql
 from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings, plugged_findings
 from vitrina.domain.errors import RetryableError, VitrinaError
-from vitrina.domain.findings import Code, Finding, Level, refusal
+from vitrina.domain.findings import Code, Finding, Level, place_of, refusal
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
 from vitrina.domain.policy import is_allowed_target, require_allowed_target, split_table
 from vitrina.domain.wording import NESTED, Json
+from vitrina.engine.asking import Asked
 from vitrina.engine.converge import MartSql
 from vitrina.engine.forecast import foretell_full
-from vitrina.engine.mart import Mart, Wanted
+from vitrina.engine.mart import Wanted
 from vitrina.engine.query import QueryText, Window
 from vitrina.engine.reading import How, Reading
 from vitrina.engine.sealing import has_writer
 from vitrina.engine.work import Work
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture
-from vitrina.planning import check_query, make_job, resolve_key
-from vitrina.sinks.registry import abilities_of, check_fields
-from vitrina.sinks.table.mart import foresee_mart, inspect
+from vitrina.meta.repos.upstream import Writer, naming_writers, require_no_circle
+from vitrina.planning import check_query, judge_check, make_job, reads_of, resolve_key
+from vitrina.sinks.registry import abilities_of, check_fields, resolve_asked
+from vitrina.sinks.table.mart import Foreseen, foresee_mart
 from vitrina.sources.connections import Connections
 from vitrina.sources.source import Source
 from vitrina.sql.describe import Column
+from vitrina.sql.lineage import tables_of
 from vitrina.sql.live import understand
 from vitrina.sql.owned import foreign_code, foreign_owner
 from vitrina.sql.unique import is_unique_by_grouping
@@ -52,23 +55,31 @@ class Validation:
     served: Callable[[UUID], Served | None] = lambda _: None  # the index that a stored pipeline has
     captured: Callable[[str], Capture | None] = lambda _: None  # how a source's changes are captured
     written: Callable[[UUID, str], Mapping[str, str]] = lambda *_: {}  # the columns that runs have written to a target
+    above: Callable[[Sequence[str]], Sequence[Writer]] = lambda _: ()  # who writes some relations, and upstream of them
     reads: bool = True  # rows, and what the planner knows of them: not for somebody who may not see the source's data
     findings: list[Finding] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)  # that reach the mart, once they are known
     reading: Reading | None = None  # how the next run reads the query, once that is known
+    relations: Sequence[str] = ()  # of the warehouse that the query reads
 
     def of(self, pipeline: Pipeline) -> list[Finding]:
         """All findings about a pipeline."""
-        self.findings, self.columns, self.reading = [], [], None
+        self.findings, self.columns, self.reading, self.relations = [], [], None, ()
         with self._found("configuration"):
             plan = resolve(pipeline)
             check_fields(plan)
             self._check_target(plan)
-            with self._found("source_query"):
+            with self._found("source_query", pipeline.source_query or ""):
                 plan = plan.model_copy(update={"select": check_query(plan, self.connections.settings)})
-                with self.connections.resolve_reader(plan.source) as reader:
-                    if self._may_run(plan.select, reader):
-                        self._look_at(pipeline, plan, reader.within(LOOK_SECONDS))
+                makers = naming_writers(self.above, tables_of(plan.select))
+                with makers, self.connections.resolve_reader(plan.source) as reader:
+                    begins = (pipeline.source_query or "").find(plan.select)
+                    with _placed(lambda at: at + begins):
+                        may_run = self._may_run(plan.select, reader)
+                        columns = reader.describe(plan.select) if may_run else []
+                    with _placed(lambda _: 0):  # in statements that are composed around it
+                        if may_run:
+                            self._look_at(pipeline, plan, columns, reader.within(LOOK_SECONDS))
         return self.findings
 
     def _may_run(self, select: str, reader: Source) -> bool:
@@ -79,9 +90,9 @@ class Validation:
         self.findings += [replace(finding, where="source_query") for finding in found]
         return not any(finding.level == "error" for finding in found)
 
-    def _look_at(self, pipeline: Pipeline, plan: Plan, reader: Source) -> None:
-        columns = reader.describe(plan.select)
+    def _look_at(self, pipeline: Pipeline, plan: Plan, columns: list[Column], reader: Source) -> None:
         self._say("info", "source_query", Code.GIVES, columns=[f"{c.name} {c.type}" for c in columns])
+        self._check_upstream(pipeline, plan, reader)
         output = self._check_transforms(plan, columns)
         self.columns = output or columns
         if output is None:
@@ -91,6 +102,7 @@ class Validation:
             self._check_index(pipeline, plan, output)
         else:
             mart = self._check_mart(pipeline, plan, output)
+        self._check_checks(plan, MartSql(mart.mart).asked() if mart else resolve_asked(plan, output))
         key = [name for name in plan.key if name in {c.name for c in columns}]
         if not self.reads:
             self._say("info", "source_query", Code.ROWS_NOT_READ)
@@ -110,6 +122,26 @@ class Validation:
             self._check_live(plan, reader)
         elif plan.mode != "live" and plan.impact:
             self._say("warning", "impact", Code.IMPACT_NOT_USED)
+
+    def _check_upstream(self, pipeline: Pipeline, plan: Plan, reader: Source) -> None:
+        """Whose marts it reads; never its own in the end."""
+        self.relations = reads_of(reader, plan)
+        above = self.above(self.relations)
+        with self._found("source_query"):
+            require_no_circle(plan.target, self.relations, above)
+        read = [writer for writer in above if writer.mart in self.relations and writer.id != pipeline.id]
+        if read:
+            marts = [f"{writer.mart} ({writer.name})" for writer in read]
+            self._say("info", "source_query", Code.READS_MARTS, marts=marts)
+        if not pipeline.after:
+            return
+        followed = [writer.mart for writer in read if writer.mode == "live"]
+        if plan.mode == "live":
+            self._say("warning", "after", Code.AFTER_NOT_USED)
+        elif not read:
+            self._say("warning", "after", Code.AFTER_NOTHING)
+        elif followed:
+            self._say("warning", "after", Code.AFTER_LIVE, marts=followed)
 
     def _is_served(self, plan: Plan, reader: Source) -> bool:
         """Whether its source can do what its mode needs."""
@@ -136,7 +168,7 @@ class Validation:
             return list(resolve_transformer(plan.transforms, columns, plan.key).columns)
         return None
 
-    def _check_mart(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> Mart | None:
+    def _check_mart(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> Foreseen | None:
         """The mart as the next run will have it, if it can be had."""
         if not is_allowed_target(plan.target, self.connections.settings.whitelist):
             return None
@@ -144,12 +176,11 @@ class Validation:
             trusted, before = self.connections.settings.trusted_owners, self.written(pipeline.id, plan.target)
             wanted = Wanted(plan.target, output, plan.key, plan.on_drift, plan.cursor or (), before, trusted)
             self._check_owner(reader.conn, wanted)
-            exists = bool(inspect(reader.conn, *split_table(plan.target)))
-            mart, ddl = foresee_mart(reader.conn, wanted)
-            for statement in ddl:
-                code = Code.WOULD_ALTER_TABLE if exists else Code.WOULD_CREATE_TABLE
+            found = foresee_mart(reader.conn, wanted)
+            for statement in found.ddl:
+                code = Code.WOULD_ALTER_TABLE if found.exists else Code.WOULD_CREATE_TABLE
                 self._say("info", "target_table", code, statement=statement)
-            return mart
+            return found
         return None
 
     def _check_owner(self, conn: Connection, wanted: Wanted) -> None:
@@ -168,6 +199,17 @@ class Validation:
             findings = index_findings if abilities_of(plan.target).is_mapped else plugged_findings
             self.findings += findings(plan, output, self.connections.settings, self.served(pipeline.id))
 
+    def _check_checks(self, plan: Plan, asked: Asked) -> None:
+        """One by one; where they will be asked."""
+        if not plan.checks:
+            return
+        settings = self.connections.settings
+        with self._found("checks"), self.connections.read_warehouse() as warehouse:
+            for check in plan.checks:
+                with self._found("checks"):
+                    found = judge_check(warehouse.within(LOOK_SECONDS), plan, check, asked, settings)
+                    self.findings += [replace(finding, where="checks") for finding in found]
+
     def _check_unique(self, reader: Source, query: QueryText) -> None:
         if is_unique_by_grouping(query.select, query.key):
             return
@@ -178,20 +220,20 @@ class Validation:
             keys = [{name: str(row[name]) for name in query.key} for row in rows]
             self._say("error", "key", Code.KEY_NOT_UNIQUE, keys=keys)
 
-    def _foretell(self, pipeline: Pipeline, plan: Plan, reader: Source, mart: Mart) -> None:
+    def _foretell(self, pipeline: Pipeline, plan: Plan, reader: Source, found: Foreseen) -> None:
         """How the next run reads the query, by asking what it will ask."""
+        mart = found.mart
         job = make_job(pipeline.id, pipeline, plan, reader, mart.key, self.connections.settings, lambda: None)
         with self._in_time("source_query", Code.READING_NOT_SEEN):
-            self.reading = foretell_full(Work(job, mart, []), is_empty=self._is_empty(mart))
+            self.reading = foretell_full(Work(job, mart, []), is_empty=self._is_empty(found))
             self._say("info", "source_query", _how_read(self.reading), **{NESTED: self.reading.why})
 
-    def _is_empty(self, mart: Mart) -> bool:
+    def _is_empty(self, found: Foreseen) -> bool:
         """A mart that brings code of somebody's own along is not looked at: its rows are staged in any case."""
-        if mart.seal:
-            return False
-        schema, table = mart.schema, mart.table
+        if found.mart.seal or not found.exists:
+            return not found.mart.seal
         with self.connections.read_warehouse() as reader:
-            return not inspect(reader.conn, schema, table) or reader.fetch(MartSql(mart).is_empty())[0]["empty"]
+            return bool(reader.fetch(MartSql(found.mart).is_empty())[0]["empty"])
 
     def _check_cursor(self, pipeline: Pipeline, plan: Plan, reader: Source, query: QueryText) -> None:
         assert plan.cursor is not None
@@ -215,15 +257,25 @@ class Validation:
             self._say("warning", where, code, seconds=LOOK_SECONDS)
 
     @contextmanager
-    def _found(self, where: str) -> Iterator[None]:
-        """An error of ours is a finding."""
+    def _found(self, where: str, text: str = "") -> Iterator[None]:
+        """An error of ours is a finding; with its place, if it has one in this text."""
         try:
             yield
         except VitrinaError as error:
-            self.findings.append(refusal(where, error.message, error.remedy))
+            self.findings.append(refusal(where, error.message, error.remedy, place_of(text, error.at)))
 
     def _say(self, level: Level, where: str, code: Code, **data: Json) -> None:
         self.findings.append(Finding(level, where, code, data))
+
+
+@contextmanager
+def _placed(moved: Callable[[int], int]) -> Iterator[None]:
+    """Errors have their place in the text that the statement was taken from."""
+    try:
+        yield
+    except VitrinaError as error:
+        error.at = moved(error.at) if error.at else 0
+        raise
 
 
 def _how_read(reading: Reading) -> Code:

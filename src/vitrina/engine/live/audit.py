@@ -62,6 +62,7 @@ class Audit:
         self.bound = state.bound if state.key_types == self._key_types else None
         self.size, self.rate, self.marts = state.size, state.rate, state.marts
         self.next_at = time.monotonic() + state.wait if self.share else float("inf")
+        self.was_switched = state.runs != bool(self.share)  # off or on, since somebody wrote down when it goes on
 
     def renew(self, touched: Touched) -> None:
         """Everything has been compared meanwhile, or is understood anew: what was suspected is settled."""
@@ -82,6 +83,16 @@ class Audit:
     def goes_on(self) -> bool:
         """Whether there is something to read, or to settle."""
         return self.suspects is not None or time.monotonic() >= self.next_at
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether it can do something at once: to settle, it may have to wait for the log."""
+        return self.suspects is None and self.goes_on
+
+    @property
+    def next_look(self) -> float:
+        """When it wants to go on."""
+        return time.monotonic() + PAUSE_SECONDS if self.suspects else self.next_at
 
     def steps(self, position: int) -> Iterator[Step]:
         """One range at most; or a look at what is suspected, given the last change that the mart has."""
@@ -164,7 +175,7 @@ class Audit:
                 yield lambda conn: self._put_right(suspects, conn)
         elif time.monotonic() > suspects.deadline:
             yield lambda conn: self._give_up(conn, "the log did not come to where the range was read")
-        else:
+        elif self.work.job.stay is None:
             time.sleep(PAUSE_SECONDS)
 
     def _put_right(self, suspects: Suspects, conn: Connection) -> StepResult:

@@ -1,9 +1,10 @@
 """What a follower sees of the change log: slices of changes, and when there are more."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from psycopg import sql
 
@@ -53,22 +54,25 @@ class Slice:
 
 @dataclass(frozen=True)
 class Feed:
-    """The log of one source, through sessions of its own: a step's transaction would see it as of its beginning."""
+    """The log of one source, through a session of its own: a step's transaction would see it as of its beginning."""
 
     source: str
     conn: Connection
-    listener: Connection
 
     @classmethod
     @contextmanager
     def open(cls, connections: Connections, source: str) -> Iterator["Feed"]:
         """For the length of a run."""
-        with connections.open_warehouse("follow") as conn, connections.open_listener() as listener:
-            yield cls(source, conn, listener)
+        with connections.open_warehouse("follow") as conn:
+            yield cls(source, conn)
 
     def tip(self) -> log.Tip:
         """Where the log stands."""
         return log.tip(self.conn, self.source)
+
+    def reaches_back_to(self, after_id: int) -> bool:
+        """Whether what comes after an id is still in the log."""
+        return log.tip(self.conn, self.source).log_start - 1 <= after_id
 
     def capture(self) -> Capture:
         """How the source is captured."""
@@ -91,7 +95,7 @@ class Feed:
             told, last_id = log.read_slice(self.conn, self.source, after_id, limit, columns, keys)
         except log.Behind:
             return None
-        if self.tip().log_start - 1 > after_id:
+        if not self.reaches_back_to(after_id):
             return None
         return Slice({one.relation: one for one in told}, last_id, key_in_row)
 
@@ -106,6 +110,94 @@ class Feed:
         at: datetime = row["now"]
         return at
 
-    def wait(self, seen: log.Tip, seconds: float) -> log.Tip:
-        """Until there is more, or the time is up."""
-        return log.wait(self.listener, self.conn, seen, seconds)
+
+@dataclass
+class Told:
+    """What a slice tells of one relation, with these columns of it; None: nothing."""
+
+    columns: set[str]
+    changes: log.RelationChanges | None
+
+
+@dataclass
+class Moment:
+    """Where the log stood when somebody looked last, and what was read of it since."""
+
+    tip: log.Tip | None = None
+    at: float = 0.0  # monotonic
+    told: dict[tuple[int, str, tuple[str, ...]], Told] = field(default_factory=dict)
+    columns: dict[str, set[str]] = field(default_factory=dict)  # that any of them wants
+
+
+@dataclass(frozen=True)
+class SharedFeed(Feed):
+    """The log of one source, for many followers on one thread: one of them looks, and what one of them has read of it
+    the others need not read."""
+
+    moment: Moment = field(default_factory=Moment)
+
+    def look(self) -> log.Tip:
+        """Where the log stands now: for all, until somebody looks again."""
+        moment = self.moment
+        moment.tip, moment.at = log.tip(self.conn, self.source), time.monotonic()
+        moment.told.clear()
+        return moment.tip
+
+    def tip(self) -> log.Tip:
+        return self.moment.tip or self.look()
+
+    def newest(self, relations: Sequence[str]) -> int:
+        recent = self.tip().recent
+        return max((recent.get(relation, 0) for relation in relations), default=0)
+
+    def now(self) -> datetime:
+        return self.tip().now + timedelta(seconds=time.monotonic() - self.moment.at)
+
+    def read(
+        self,
+        after_id: int,
+        columns: Mapping[str, Sequence[str]],
+        limit: int,
+        key_in_row: Mapping[str, Sequence[Column]],
+    ) -> Slice | None:
+        """As far as somebody has looked. Whoever is far behind reads alone."""
+        upto = self.tip().last_id
+        if upto - after_id > limit:
+            return super().read(after_id, columns, limit, key_in_row)
+        keys = {relation: tuple(column.name for column in key_in_row.get(relation, ())) for relation in columns}
+        if not self._have_read(after_id, columns, keys, limit, upto):
+            return None
+        found = [self.moment.told[after_id, relation, keys[relation]] for relation in columns]
+        if any(one.changes and one.changes.lacks for one in found):
+            return super().read(after_id, columns, limit, key_in_row)  # of a column that only others want, perhaps
+        told = {one.changes.relation: one.changes for one in found if one.changes}
+        return Slice(told, upto, key_in_row)
+
+    def _have_read(
+        self,
+        after_id: int,
+        columns: Mapping[str, Sequence[str]],
+        keys: dict[str, tuple[str, ...]],
+        limit: int,
+        upto: int,
+    ) -> bool:
+        """Read what nobody has read yet, with the columns that any of them wants; False if it is no longer there."""
+        moment = self.moment
+        for relation, names in columns.items():
+            moment.columns.setdefault(relation, set()).update(names)
+        wanted = {
+            relation: sorted(moment.columns[relation])
+            for relation, names in columns.items()
+            if not (told := moment.told.get((after_id, relation, keys[relation]))) or not told.columns >= set(names)
+        }
+        if not wanted:
+            return True
+        own = {relation: keys[relation] for relation in wanted if keys[relation]}
+        try:
+            found, _ = log.read_slice(self.conn, self.source, after_id, limit, wanted, own, upto)
+        except log.Behind:
+            return False
+        by_relation = {one.relation: one for one in found}
+        for relation, names in wanted.items():
+            moment.told[after_id, relation, keys[relation]] = Told({*names}, by_relation.get(relation))
+        return self.reaches_back_to(after_id)

@@ -10,6 +10,8 @@ from psycopg import sql
 
 from vitrina.capture.identity import identity_columns
 from vitrina.domain.findings import Code
+from vitrina.domain.reasons import Reason
+from vitrina.domain.wording import Because
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import write
 from vitrina.engine.live.feed import Slice
@@ -68,21 +70,21 @@ class Impact:
         whole = {table: columns for table, columns in told.items() if columns.keys() == set(self.work.mart.key)}
         return {t: [columns[k] for k in self.work.mart.key] for t, columns in whole.items() if uses[t] == 1}
 
-    def why_everything(self, found: Slice) -> str:
-        """Why a slice may touch any key; empty when it touches those that can be told."""
+    def why_everything(self, found: Slice) -> Because | None:
+        """Why a slice may touch any key; None when it touches those that can be told."""
         upheaval = found.upheaval()
         if upheaval:
-            return f"{upheaval} was truncated, rewritten or altered"
+            return Reason.UPHEAVAL.of(table=upheaval)
         if not self.work.mart.pushable:
-            return "the mart's key has another type or a collation of its own"
+            return Reason.KEY_OF_ANOTHER_TYPE.of()
         if self.reading.recompute.reason:
             return self.reading.recompute.reason
         for occurrence in self._concerned(found):
             if occurrence.verdict == "everything":
                 return occurrence.reason
             if found.told[occurrence.table].lacks:
-                return f"{occurrence.table} was changed beside a large value that is not told"
-        return ""
+                return Reason.LARGE_VALUE_UNTOLD.of(table=occurrence.table)
+        return None
 
     def few_keys(self, found: Slice, limit: int) -> tuple[list[str | None], int]:
         """The keys as arrays, if there are no more than `limit` and they are whole; else a count above it."""

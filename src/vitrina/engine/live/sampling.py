@@ -39,7 +39,8 @@ class Sampling:
         wanted = self.work.query.whole() + sql.SQL(" WHERE ") + range_.condition("q")
         if self.work.stays_inside:
             scope = sql.SQL("({})").format(wanted)
-            return _keys(self.job.reader.fetch(self._told(self.work.statements.compare(scope, part)))[0])
+            with self.work.mart.held(conn):
+                return _keys(self.job.reader.fetch(self._told(self.work.statements.compare(scope, part)))[0])
         sample = Sample(self.job.pipeline_id, self.job.output)
         sample.create(conn)
         self._fill(sample, wanted, conn)

@@ -29,8 +29,10 @@ SELECT r.name, CASE WHEN r.oid IS NOT NULL THEN md5(concat_ws('|', r.oid,
     (SELECT string_agg(concat_ws(' ', m.relid, pg_relation_filenode(m.relid), c.relreplident), ',' ORDER BY m.relid)
      FROM members m JOIN pg_class c ON c.oid = m.relid WHERE m.root = r.oid),
     (SELECT string_agg(concat_ws(' ', p.oid, p.xmin, e.oid, e.xmin), ',')
-     FROM pg_publication p JOIN pg_publication_rel e ON e.prpubid = p.oid
-     WHERE p.pubname = %(publication)s AND e.prrelid = r.oid),
+     FROM pg_publication p LEFT JOIN pg_publication_rel e ON e.prpubid = p.oid AND e.prrelid = r.oid
+     WHERE p.pubname = %(publication)s AND (e.oid IS NOT NULL OR p.puballtables
+         OR EXISTS (SELECT FROM pg_publication_namespace s JOIN pg_class c ON c.relnamespace = s.pnnspid
+                    WHERE s.pnpubid = p.oid AND c.oid = r.oid))),
     (SELECT string_agg(concat_ws(' ', g.oid, g.xmin, g.tgenabled), ',' ORDER BY g.oid)
      FROM pg_trigger g JOIN members m ON m.relid = g.tgrelid
      WHERE m.root = r.oid AND g.tgfoid = to_regproc('vitrina_capture.record')))) END AS print
@@ -70,7 +72,8 @@ SELECT current_setting('wal_level') AS wal_level, pg_is_in_recovery() AS standby
        (SELECT count(*) FROM pg_replication_slots) AS slots_used,
        current_setting('max_wal_senders')::integer AS senders,
        (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsender') AS senders_used,
-       has_database_privilege(current_database(), 'CREATE') AS may_create
+       has_database_privilege(current_database(), 'CREATE') AS may_create, current_database()::text AS database,
+       current_user::text AS role
 
 -- name: tables
 -- The tables that are asked for, each with its partitions; member NULL: there is no such table.
@@ -85,7 +88,7 @@ WITH wanted AS (
 )
 SELECT m.name, m.relid::regclass::text AS member, m.relid = m.root AS is_root, c.relkind, c.relpersistence,
        c.relreplident, c.relispartition, pg_partition_root(m.relid)::regclass::text AS root,
-       pg_has_role(c.relowner, 'USAGE') AS owned,
+       pg_has_role(c.relowner, 'USAGE') AS owned, pg_get_userbyid(c.relowner)::text AS owner,
        EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary AND i.indisvalid) AS has_key,
        EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident AND i.indisvalid) AS has_index,
        EXISTS (SELECT 1 FROM pg_inherits h WHERE h.inhparent = c.oid AND c.relkind = 'r') AS has_children,

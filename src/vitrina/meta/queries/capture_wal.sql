@@ -15,13 +15,31 @@ SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot AS w
 FROM pg_publication WHERE pubname = %(publication)s
 
 -- name: published
--- The tables of the publication with all their rows and columns.
+-- The tables of the publication with all their rows and columns; one that somebody made may be of all tables, or of
+-- schemas.
 SELECT n.nspname || '.' || c.relname AS name
 FROM pg_publication p
 JOIN pg_publication_rel r ON r.prpubid = p.oid
 JOIN pg_class c ON c.oid = r.prrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE p.pubname = %(publication)s AND r.prqual IS NULL AND r.prattrs IS NULL
+UNION
+SELECT n.nspname || '.' || c.relname
+FROM pg_publication p
+JOIN pg_class c ON c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE p.pubname = %(publication)s
+  AND (p.puballtables OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = n.oid))
+
+-- name: generated
+-- Whether the publication gives computed columns that are stored; before Postgres 18 none does.
+SELECT coalesce(to_jsonb(p) ->> 'pubgencols', 's') <> 'n' AS given FROM pg_publication p WHERE p.pubname = %(publication)s
+
+-- name: given_slot
+-- A slot that somebody else made, and whether we can read it.
+SELECT database = current_database() AS here, plugin, temporary, wal_status, confirmed_flush_lsn::text AS confirmed,
+       coalesce((to_jsonb(s) ->> 'two_phase')::boolean, false) AS two_phase
+FROM pg_replication_slots s WHERE slot_name = %(slot)s
 
 -- name: make_room
 -- A successor ends the session of a zombie that still reads the slot.

@@ -5,8 +5,8 @@ ORDER BY c.source
 
 -- name: prepare
 -- A row before anything is done to the source, so that what a killed install left behind has a name.
-INSERT INTO etl.etl_captures (source, kind, tap, tables, slot)
-VALUES (%(source)s, %(kind)s, %(tap)s, '{}', %(slot)s)
+INSERT INTO etl.etl_captures (source, kind, tap, tables, slot, given_publication, given_slot)
+VALUES (%(source)s, %(kind)s, %(tap)s, '{}', %(slot)s, %(given_publication)s, %(given_slot)s)
 ON CONFLICT (source) DO NOTHING
 
 -- name: installed
@@ -169,7 +169,7 @@ FROM etl.etl_followers f WHERE f.source = %(source)s ORDER BY f.name
 
 -- name: tip
 SELECT source, kind, slot, generation, generation_reason, last_id, log_start, committed_at, caught_up_at, last_error,
-       images
+       images, recent, clock_timestamp() AS now
 FROM etl.etl_captures WHERE source = %(source)s AND installed_at IS NOT NULL
 
 -- name: newest

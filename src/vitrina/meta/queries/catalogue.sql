@@ -38,6 +38,26 @@ SELECT array(SELECT oid::bigint FROM relations ORDER BY 1) AS relations,
                AND (r.rolname = current_user OR r.oid IN (SELECT relowner FROM relations WHERE relkind = 'v'))
              ORDER BY 1) AS roles
 
+-- name: reads
+-- Relations, what is behind those that are materialised views, the partitions of those that have some, and the parents.
+WITH RECURSIVE below (oid) AS (
+    SELECT unnest(%(relations)s::oid[])
+    UNION
+    SELECT n.oid FROM below b CROSS JOIN LATERAL (
+        SELECT d.refobjid FROM pg_class c JOIN pg_rewrite r ON r.ev_class = c.oid
+        JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refclassid = 'pg_class'::regclass
+        WHERE c.oid = b.oid AND c.relkind IN ('m', 'v')
+        UNION ALL
+        SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = b.oid) AS n (oid)
+), above (oid) AS (
+    SELECT oid FROM below
+    UNION
+    SELECT i.inhparent FROM above a JOIN pg_inherits i ON i.inhrelid = a.oid
+)
+SELECT n.nspname || '.' || c.relname AS name
+FROM above a JOIN pg_class c ON c.oid = a.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+ORDER BY 1
+
 -- What follows gives one row for each thing that was asked for and is there: what it is, as far as results depend on it.
 
 -- name: relations

@@ -69,6 +69,16 @@ UPDATE etl.etl_alerts a SET next_at = a.next_at - %(by)s
 FROM (SELECT id FROM etl.etl_alerts WHERE status = 'PENDING' AND next_at > %(now)s FOR UPDATE SKIP LOCKED) AS free
 WHERE a.id = free.id
 
+-- name: shift_deliveries
+UPDATE etl.etl_deliveries d SET next_at = d.next_at - %(by)s
+FROM (SELECT id FROM etl.etl_deliveries WHERE status = 'PENDING' AND next_at > %(now)s FOR UPDATE SKIP LOCKED) AS free
+WHERE d.id = free.id
+
+-- name: shift_destinations
+UPDATE etl.etl_destinations t SET seen_at = t.seen_at - %(by)s
+FROM (SELECT name FROM etl.etl_destinations WHERE seen_at > %(now)s FOR UPDATE SKIP LOCKED) AS free
+WHERE t.name = free.name
+
 -- name: shift_behind
 UPDATE etl.etl_behind b SET still_since = b.still_since - %(by)s
 FROM (SELECT pipeline_id FROM etl.etl_behind WHERE still_since > %(now)s FOR UPDATE SKIP LOCKED) AS free
@@ -77,6 +87,11 @@ WHERE b.pipeline_id = free.pipeline_id
 -- name: shift_waits
 UPDATE etl.etl_waits w SET looked_at = w.looked_at - %(by)s, since = w.since - %(by)s
 FROM (SELECT pipeline_id FROM etl.etl_waits WHERE looked_at > %(now)s FOR UPDATE SKIP LOCKED) AS free
+WHERE w.pipeline_id = free.pipeline_id
+
+-- name: shift_postponed
+UPDATE etl.etl_postponed w SET next_at = w.next_at - %(by)s, since = w.since - %(by)s
+FROM (SELECT pipeline_id FROM etl.etl_postponed WHERE next_at > %(now)s FOR UPDATE SKIP LOCKED) AS free
 WHERE w.pipeline_id = free.pipeline_id
 
 -- name: shift_looks

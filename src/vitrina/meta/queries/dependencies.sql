@@ -26,7 +26,7 @@ RETURNING source
 -- What the live marts of a source depend on; needs NULL: an older program left it. Those that are stopped are compared
 -- with it when they go on.
 SELECT p.id, p.name, p.effective_target AS target, d.needs, d.digest, d.changed,
-       CASE WHEN p.status = 'IDLE' THEN f.checkpoint END AS checkpoint   -- as it was left
+       CASE WHEN p.status IN ('IDLE', 'FOLLOWING') THEN f.checkpoint END AS checkpoint   -- as it was left
 FROM etl.etl_followers f JOIN etl.etl_pipelines p ON p.id = f.pipeline_id
 LEFT JOIN etl.etl_dependencies d ON d.pipeline_id = p.id
 WHERE f.source = %(source)s AND f.at_id IS NOT NULL AND p.enabled AND p.status NOT IN ('PAUSED', 'FAILED')
@@ -38,8 +38,8 @@ WHERE pipeline_id = %(pipeline_id)s AND digest = %(digest)s AND changed IS DISTI
 RETURNING pipeline_id
 
 -- name: wake
--- Due at once; one on a schedule is judged when it is due. Zero rows: it is at work, or due anyway.
-UPDATE etl.etl_pipelines SET due_at = clock_timestamp()
-WHERE id = %(pipeline_id)s AND mode = 'live' AND enabled AND status = 'IDLE' AND due_at IS NULL
+-- Due at once, also if it is followed; one on a schedule is judged when it is due. Zero rows: it is run, or due anyway.
+UPDATE etl.etl_pipelines SET status = 'IDLE', due_at = clock_timestamp()
+WHERE id = %(pipeline_id)s AND mode = 'live' AND enabled AND status IN ('IDLE', 'FOLLOWING') AND due_at IS NULL
   AND schedule_interval IS NULL
 RETURNING id

@@ -29,9 +29,13 @@ FROM etl.etl_pipelines p
 WHERE (%(status)s::text IS NULL OR p.status = %(status)s)
   AND (%(enabled)s::boolean IS NULL OR p.enabled = %(enabled)s)
   AND (%(name)s::text IS NULL OR strpos(lower(p.name), lower(%(name)s)) > 0)
+  AND etl.has_labels(p.labels, %(labels)s::text[])
   AND (%(after)s::text IS NULL OR p.name > %(after)s)
 ORDER BY p.name
 LIMIT %(limit)s
+
+-- name: labelled
+SELECT p.id, p.name FROM etl.etl_pipelines p WHERE etl.has_labels(p.labels, %(labels)s::text[]) ORDER BY p.name
 
 -- name: audit
 INSERT INTO etl.etl_audit (actor, action, pipeline_id, details)
@@ -53,6 +57,14 @@ SELECT pipeline_id, answer FROM etl.etl_idempotency WHERE key = %(key)s
 -- name: versions
 SELECT version, config, changed_at, changed_by FROM etl.etl_config_versions
 WHERE pipeline_id = %(id)s ORDER BY version DESC LIMIT %(limit)s
+
+-- name: version
+SELECT version, config, changed_at, changed_by FROM etl.etl_config_versions WHERE pipeline_id = %(id)s AND version = %(version)s
+
+-- name: holders
+-- Who has this name, or writes to this target; other than one of them.
+SELECT name, effective_target AS target FROM etl.etl_pipelines
+WHERE (name = %(name)s OR effective_target = %(target)s) AND id IS DISTINCT FROM %(but)s
 
 -- name: audit_refusal
 -- Zero rows: there have been enough of them within a minute; whoever floods us shall not fill the table.

@@ -1,15 +1,18 @@
 -- Locks are always taken in the order pipeline, lease, state: completion and takeover cannot deadlock.
 
 -- name: claim
--- The oldest due pipeline, if any, unless its source or sink is avoided; zero rows: nothing is due, or others took it.
--- Opens the run. A run that is still open was let down by hand, in SQL; it is closed, or its pipeline could not be
--- claimed, nor any that is due after it.
+-- The oldest due pipeline, if any, unless its source or sink is avoided and nobody has asked that it be tried before its
+-- time; zero rows: nothing is due, or others took it.
+-- Opens the run, or goes on with the one that waits. Any other that is still open was let down by hand, in SQL; it is
+-- closed, or its pipeline could not be claimed, nor any that is due after it.
 WITH due AS (
     SELECT p.id, p.name, p.effective_target, p.status, p.due_at, p.run_options, p.version
     FROM etl.etl_pipelines p
     WHERE p.enabled AND p.due_at IS NOT NULL AND p.status IN ('RUN_REQUESTED', 'IDLE') AND p.due_at <= now()
-      AND (p.id = %(only)s OR %(only)s::uuid IS NULL AND p.source <> ALL (%(avoided)s::text[])
-           AND split_part(coalesce(p.effective_target, ''), ':', 1) || ':' <> ALL (%(avoided)s::text[]))
+      AND (p.id = %(only)s OR %(only)s::uuid IS NULL AND (
+               p.source <> ALL (%(avoided)s::text[])
+               AND split_part(coalesce(p.effective_target, ''), ':', 1) || ':' <> ALL (%(avoided)s::text[])
+               OR EXISTS (SELECT FROM etl.etl_postponed w WHERE w.pipeline_id = p.id AND p.due_at < w.next_at)))
     ORDER BY p.due_at
     LIMIT 1
     FOR UPDATE SKIP LOCKED
@@ -22,18 +25,29 @@ WITH due AS (
 ), closed AS (
     UPDATE etl.etl_runs r
     SET status = 'FAILED', finished_at = clock_timestamp(), error = 'the pipeline was moved by hand while it ran'
-    FROM taken WHERE r.pipeline_id = taken.id AND r.status = 'RUNNING'
+    FROM taken WHERE r.pipeline_id = taken.id AND r.status = 'RUNNING' AND r.waiting_since IS NULL
     RETURNING r.id
-), run AS (
+), gone_on AS (
+    UPDATE etl.etl_runs r
+    SET attempt = r.attempt + 1, tried_at = clock_timestamp(), waiting_since = NULL, runner = %(runner)s,
+        options = due.run_options, config_version = due.version
+    FROM due JOIN taken USING (id)
+    WHERE r.pipeline_id = due.id AND r.status = 'RUNNING' AND r.waiting_since IS NOT NULL
+    RETURNING r.id, r.pipeline_id, r.options, r.attempt, r.due_at IS NULL AS asked
+), opened AS (
     INSERT INTO etl.etl_runs (pipeline_id, due_at, options, config_version, runner)
     SELECT due.id, CASE WHEN due.status = 'IDLE' AND (   -- not one that comes once more, by a clock that was set back
                             SELECT o.id FROM etl.etl_runs o WHERE o.pipeline_id = due.id AND o.due_at = due.due_at LIMIT 1) IS NULL
                         THEN due.due_at END, due.run_options, due.version, %(runner)s
     FROM due JOIN taken USING (id), (SELECT count(*) FROM closed) AS first
+    WHERE NOT EXISTS (SELECT FROM gone_on)
     RETURNING id, pipeline_id, options, attempt
+), run AS (
+    SELECT id, pipeline_id, options, attempt, asked FROM gone_on
+    UNION ALL SELECT o.id, o.pipeline_id, o.options, o.attempt, due.status = 'RUN_REQUESTED' FROM opened o, due
 ), held AS (
     UPDATE etl.etl_leases l
-    SET owner = %(owner)s, runner = %(runner)s, run_id = run.id, crashes = 0,
+    SET owner = %(owner)s, runner = %(runner)s, run_id = run.id, attempt = run.attempt, crashes = 0,
         expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
     FROM run WHERE l.pipeline_id = run.pipeline_id
     RETURNING l.pipeline_id, l.crashes
@@ -49,7 +63,7 @@ WITH due AS (
     RETURNING s.pipeline_id, s.epoch, s.seq, s.checkpoint, s.config_hash, s.columns
 )
 SELECT due.id AS pipeline_id, due.name, coalesce(due.effective_target, '') AS target, due.version, run.id AS run_id, run.options, run.attempt,
-       due.status = 'RUN_REQUESTED' AS asked,
+       run.asked,
        fenced.epoch, fenced.seq, fenced.checkpoint, fenced.config_hash, fenced.columns
 FROM fenced JOIN run USING (pipeline_id) JOIN due ON due.id = fenced.pipeline_id
 
@@ -58,10 +72,10 @@ FROM fenced JOIN run USING (pipeline_id) JOIN due ON due.id = fenced.pipeline_id
 SELECT config FROM etl.etl_config_versions WHERE pipeline_id = %(pipeline_id)s AND version = %(version)s
 
 -- name: expired
--- Leases whose holder has gone silent.
+-- Leases of runs whose holder has gone silent.
 SELECT l.pipeline_id, p.name, coalesce(p.effective_target, '') AS target, l.runner, l.owner, l.crashes, p.status, p.enabled, p.source
 FROM etl.etl_leases l JOIN etl.etl_pipelines p ON p.id = l.pipeline_id
-WHERE l.owner IS NOT NULL AND l.expires_at <= clock_timestamp()
+WHERE l.owner IS NOT NULL AND l.expires_at <= clock_timestamp() AND p.status <> 'FOLLOWING'
   AND (%(only)s::uuid IS NULL OR p.id = %(only)s)
 
 -- name: expel
@@ -72,31 +86,30 @@ WHERE l.pipeline_id = %(pipeline_id)s AND l.owner = %(owner)s AND l.expires_at <
 
 -- name: reclaim
 -- Take over from a silent holder. Zero rows: it renewed, finished, or another runner was first.
-WITH dead AS (
-    SELECT l.pipeline_id, l.run_id, l.crashes, p.version
-    FROM etl.etl_pipelines p JOIN etl.etl_leases l ON l.pipeline_id = p.id
-    WHERE p.id = %(pipeline_id)s AND p.status = 'RUNNING' AND p.enabled
-      AND l.owner = %(owner_before)s AND l.expires_at <= clock_timestamp()
-    FOR UPDATE OF p, l SKIP LOCKED
-), closed AS (
-    UPDATE etl.etl_runs r
-    SET status = 'FAILED', finished_at = clock_timestamp(), error = 'the runner ' || r.runner || ' was lost'
-    FROM dead WHERE r.id = dead.run_id AND r.status = 'RUNNING'
-    RETURNING r.pipeline_id, r.due_at, r.options, r.attempt
-)
-SELECT dead.pipeline_id, dead.version, dead.crashes, closed.due_at,
-       coalesce(closed.options, '{}') - 'restart' AS options, coalesce(closed.attempt, 0) + 1 AS attempt
-FROM dead LEFT JOIN closed USING (pipeline_id)
+SELECT l.pipeline_id, l.run_id, l.crashes, p.version
+FROM etl.etl_pipelines p JOIN etl.etl_leases l ON l.pipeline_id = p.id
+WHERE p.id = %(pipeline_id)s AND p.status = 'RUNNING' AND p.enabled
+  AND l.owner = %(owner_before)s AND l.expires_at <= clock_timestamp()
+FOR UPDATE OF p, l SKIP LOCKED
 
 -- name: take_over
--- The second half of a reclaim, in the same transaction: a run of its own, the lease, the next epoch.
-WITH run AS (
-    INSERT INTO etl.etl_runs (pipeline_id, due_at, options, config_version, runner, attempt)
-    VALUES (%(pipeline_id)s, %(due_at)s, %(options)s, %(version)s, %(runner)s, %(attempt)s)
-    RETURNING id, pipeline_id, options, attempt
+-- The second half of a reclaim, in the same transaction: the next attempt of its run, the lease, the next epoch. A run
+-- whose row is gone begins anew.
+WITH again AS (
+    UPDATE etl.etl_runs r
+    SET attempt = r.attempt + 1, tried_at = clock_timestamp(), options = r.options - 'restart', runner = %(runner)s,
+        config_version = %(version)s, error = 'the runner ' || r.runner || ' was lost', remedy = NULL
+    WHERE r.id = %(run_id)s AND r.status = 'RUNNING'
+    RETURNING r.id, r.pipeline_id, r.options, r.attempt, r.due_at
+), opened AS (
+    INSERT INTO etl.etl_runs (pipeline_id, config_version, runner)
+    SELECT %(pipeline_id)s, %(version)s, %(runner)s WHERE NOT EXISTS (SELECT FROM again)
+    RETURNING id, pipeline_id, options, attempt, due_at
+), run AS (
+    SELECT * FROM again UNION ALL SELECT * FROM opened
 ), held AS (
     UPDATE etl.etl_leases l
-    SET owner = %(owner)s, runner = %(runner)s, run_id = run.id, crashes = l.crashes + 1,
+    SET owner = %(owner)s, runner = %(runner)s, run_id = run.id, attempt = run.attempt, crashes = l.crashes + 1,
         expires_at = clock_timestamp() + make_interval(secs => %(seconds)s)
     FROM run WHERE l.pipeline_id = run.pipeline_id
     RETURNING l.pipeline_id
@@ -106,7 +119,7 @@ WITH run AS (
 )
 SELECT p.id AS pipeline_id, p.name, coalesce(p.effective_target, '') AS target, p.version, run.id AS run_id, run.options, run.attempt,
        fenced.epoch, fenced.seq, fenced.checkpoint, fenced.config_hash, fenced.columns,
-       etl.pipeline_config(p) AS config, %(due_at)s::timestamptz IS NULL AS asked
+       etl.pipeline_config(p) AS config, run.due_at IS NULL AS asked
 FROM fenced JOIN run USING (pipeline_id) JOIN etl.etl_pipelines p ON p.id = fenced.pipeline_id
 
 -- name: bury
@@ -166,14 +179,3 @@ WHERE l.owner = %(owner)s AND l.run_id = ANY (%(run_ids)s) AND p.status = 'PAUSE
 -- name: recover
 -- What the last runner died of is behind it: its crashes are forgotten, before the fence.
 UPDATE etl.etl_leases SET crashes = 0 WHERE pipeline_id = %(pipeline_id)s AND run_id = %(run_id)s AND crashes > 0
-
--- name: others_wait
--- Whether some pipeline that is not avoided is due and nobody has it, or whoever had it is lost.
-SELECT EXISTS (SELECT FROM etl.etl_pipelines p
-               WHERE p.enabled AND p.due_at <= now() AND p.status IN ('RUN_REQUESTED', 'IDLE')
-                 AND p.source <> ALL (%(avoided)s::text[])
-                 AND split_part(coalesce(p.effective_target, ''), ':', 1) || ':' <> ALL (%(avoided)s::text[]))
-    OR EXISTS (SELECT FROM etl.etl_leases l JOIN etl.etl_pipelines p ON p.id = l.pipeline_id
-               WHERE l.owner IS NOT NULL AND l.expires_at <= clock_timestamp()
-                 AND p.source <> ALL (%(avoided)s::text[])
-                 AND split_part(coalesce(p.effective_target, ''), ':', 1) || ':' <> ALL (%(avoided)s::text[])) AS yes

@@ -77,3 +77,19 @@ WHERE f.oid >= %(first_user_oid)s AND (
                  WHERE d.oid = to_regtype(%(to)s)))
   AND NOT (EXISTS (SELECT FROM pg_depend e WHERE e.classid = 'pg_proc'::regclass AND e.objid = f.oid AND e.deptype = 'e')
            AND EXISTS (SELECT FROM pg_roles r WHERE r.oid = f.proowner AND r.rolsuper))
+
+-- name: holders
+-- The transactions of others that keep everybody but themselves from adding statistics, an index or a partition to a
+-- table, and whether there is one for each of its parts.
+WITH RECURSIVE family (oid) AS (
+    SELECT to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))::oid
+    UNION
+    SELECT i.inhrelid FROM family f JOIN pg_inherits i ON i.inhparent = f.oid
+)
+SELECT coalesce(array_agg(concat_ws(' ', f.oid, k.pid, k.virtualtransaction) ORDER BY f.oid), '{}') AS holders,
+       bool_and(k.pid IS NOT NULL) AS whole
+FROM family f
+LEFT JOIN pg_locks k
+    ON k.relation = f.oid AND k.locktype = 'relation' AND k.granted AND k.mode = 'ShareUpdateExclusiveLock'
+    AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+    AND k.pid <> pg_backend_pid()

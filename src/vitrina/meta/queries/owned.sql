@@ -103,6 +103,62 @@ WHERE w.ev_class = to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::te
   AND r.oid <> ALL (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'etl')
 ORDER BY 1
 
+-- name: loose
+-- What belongs to somebody else, and may bring code to a table at any time, with no lock of the table in the way: domains
+-- and row types of its columns, and tables whose rows follow by a foreign key.
+WITH RECURSIVE family (oid, follows) AS (
+    SELECT to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))::oid, false
+    UNION
+    SELECT further.* FROM family f CROSS JOIN LATERAL (
+        SELECT i.inhrelid, f.follows FROM pg_inherits i WHERE i.inhparent = f.oid
+        UNION ALL
+        SELECT c.conrelid, true FROM pg_constraint c
+        WHERE c.confrelid = f.oid AND c.contype = 'f'
+          AND (c.confdeltype IN ('c', 'n', 'd') OR c.confupdtype IN ('c', 'n', 'd'))
+    ) AS further (oid, follows)
+), types (oid) AS (
+    SELECT a.atttypid FROM family f JOIN pg_attribute a ON a.attrelid = f.oid
+    WHERE a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= %(first_user_oid)s
+    UNION
+    SELECT part.oid FROM types u JOIN pg_type t ON t.oid = u.oid CROSS JOIN LATERAL (
+        VALUES (t.typbasetype), (t.typelem), ((SELECT r.rngsubtype FROM pg_range r WHERE r.rngtypid = t.oid)),
+               ((SELECT r.rngtypid FROM pg_range r WHERE r.rngmultitypid = t.oid))
+        UNION ALL
+        SELECT a.atttypid FROM pg_attribute a
+        WHERE a.attrelid = t.typrelid AND t.typrelid <> 0 AND a.attnum > 0 AND NOT a.attisdropped
+    ) AS part (oid)
+    WHERE part.oid >= %(first_user_oid)s
+)
+SELECT w.what AS function, r.rolname AS owner
+FROM (SELECT format('type %%s', format_type(t.oid, NULL)), t.typowner
+      FROM types u JOIN pg_type t ON t.oid = u.oid WHERE t.typtype IN ('d', 'c')
+      UNION
+      SELECT format('table %%s', c.oid::regclass), c.relowner
+      FROM family f JOIN pg_class c ON c.oid = f.oid WHERE f.follows) AS w (what, owner)
+JOIN pg_roles r ON r.oid = w.owner
+WHERE NOT r.rolsuper AND r.rolname NOT IN ('vitrina_runner', session_user)
+  AND r.oid <> ALL (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'etl')
+ORDER BY 1
+
+-- name: outsiders
+-- Who else may add code to a table or a part of it: who owns it, and whom its owner lets make triggers.
+WITH RECURSIVE family (oid) AS (
+    SELECT to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))::oid
+    UNION
+    SELECT i.inhrelid FROM family f JOIN pg_inherits i ON i.inhparent = f.oid
+)
+SELECT r.rolname AS owner
+FROM family f JOIN pg_class c ON c.oid = f.oid
+CROSS JOIN LATERAL (
+    SELECT c.relowner, 0
+    UNION ALL
+    SELECT a.grantee, 1 FROM aclexplode(c.relacl) a WHERE a.privilege_type = 'TRIGGER'
+) AS may (role, lent)
+LEFT JOIN pg_roles r ON r.oid = may.role   -- none: PUBLIC
+WHERE NOT coalesce(r.rolsuper OR r.rolname IN ('vitrina_runner', session_user), false)
+  AND may.role <> ALL (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'etl')
+LIMIT 1
+
 -- name: owner
 SELECT r.rolname AS owner
 FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner

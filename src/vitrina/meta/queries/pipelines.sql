@@ -19,7 +19,7 @@ ORDER BY p.name
 UPDATE etl.etl_pipelines
 SET status = CASE status WHEN 'PAUSE_REQUESTED' THEN 'RUNNING' ELSE 'RUN_REQUESTED' END,
     run_options = CASE status WHEN 'PAUSE_REQUESTED' THEN '{}' ELSE %(options)s END
-WHERE id = %(id)s AND enabled AND status IN ('IDLE', 'FAILED', 'PAUSED', 'PAUSE_REQUESTED')
+WHERE id = %(id)s AND enabled AND status IN ('IDLE', 'FAILED', 'PAUSED', 'PAUSE_REQUESTED', 'FOLLOWING')
 RETURNING status
 
 -- name: request_pause
@@ -28,7 +28,7 @@ RETURNING status
 UPDATE etl.etl_pipelines
 SET status = CASE WHEN status IN ('RUNNING', 'PAUSE_REQUESTED') THEN 'PAUSE_REQUESTED' ELSE 'PAUSED' END,
     run_options = CASE WHEN %(now)s AND status IN ('RUNNING', 'PAUSE_REQUESTED') THEN '{"now": true}'::jsonb ELSE '{}' END
-WHERE id = %(id)s AND (status IN ('RUNNING', 'IDLE', 'RUN_REQUESTED')
+WHERE id = %(id)s AND (status IN ('RUNNING', 'IDLE', 'RUN_REQUESTED', 'FOLLOWING')
                        OR %(now)s AND status = 'PAUSE_REQUESTED' AND NOT run_options ? 'now')
 RETURNING status
 
@@ -49,20 +49,20 @@ WITH free AS (
 UPDATE etl.etl_pipelines p SET due_at = %(due_at)s FROM free WHERE p.id = free.id
 
 -- name: wake_live
--- Live pipelines without a schedule are due when there is something to follow: they were never live, changes may be
--- missing (also because the log no longer reaches back to them), a relation of theirs has changed, the log cannot be
--- trimmed because of them, or it is time to audit them. One that somebody keeps locked is woken later: the others do not
--- wait for it.
+-- Live pipelines without a schedule do not rest, they are followed. One that does is run, which makes it so: it was never
+-- live, has to be compared, was disabled for a while, or is of an older program. One that somebody keeps locked is woken
+-- later: the others do not wait for it.
 WITH found AS (
     SELECT f.pipeline_id FROM etl.etl_followers f
     WHERE f.enabled AND f.status = 'IDLE' AND f.due_at IS NULL AND f.schedule_interval IS NULL
       AND f.captured AND coalesce(f.not_before <= clock_timestamp(), true)
-      AND (f.reason IS NOT NULL OR f.concerned OR f.backlog > %(far)s
-           OR EXISTS (SELECT FROM etl.etl_mart_audits a
-                      WHERE a.pipeline_id = f.pipeline_id AND a.next_at <= clock_timestamp()))
 ), woken AS (
     SELECT p.id FROM etl.etl_pipelines p JOIN found ON found.pipeline_id = p.id
     WHERE p.mode = 'live' AND p.enabled AND p.status = 'IDLE' AND p.due_at IS NULL AND p.schedule_interval IS NULL
     FOR UPDATE OF p SKIP LOCKED
 )
 UPDATE etl.etl_pipelines p SET due_at = clock_timestamp() FROM woken WHERE p.id = woken.id
+
+-- name: count_by_source
+-- How many pipelines read each source.
+SELECT source, count(*) AS count FROM etl.etl_pipelines GROUP BY source

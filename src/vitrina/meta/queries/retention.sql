@@ -13,8 +13,13 @@ WITH gone AS (
     DELETE FROM etl.etl_alerts WHERE id IN (
         SELECT a.id FROM etl.etl_alerts a WHERE a.created_at < now() - make_interval(secs => %(event_seconds)s)
         ORDER BY a.created_at LIMIT %(most)s)
+    RETURNING id), tests AS (
+    DELETE FROM etl.etl_deliveries WHERE id IN (
+        SELECT d.id FROM etl.etl_deliveries d
+        WHERE d.alert_id IS NULL AND d.created_at < now() - make_interval(secs => %(event_seconds)s)
+        ORDER BY d.created_at LIMIT %(most)s)
     RETURNING id)
-SELECT count(*) AS alerts FROM gone
+SELECT (SELECT count(*) FROM gone) + (SELECT count(*) FROM tests) AS alerts
 
 -- name: requests
 -- The last answer of each pipeline and kind stays.
@@ -49,6 +54,16 @@ SELECT count(*) AS runs FROM gone
 -- Those that were lost: who ends in peace signs off.
 WITH gone AS (DELETE FROM etl.etl_runners WHERE seen_at < now() - interval '1 day' RETURNING id)
 SELECT count(*) AS runners FROM gone
+
+-- name: latency
+WITH gone AS (
+    DELETE FROM etl.etl_latency l USING (
+        SELECT o.pipeline_id, o.minute FROM etl.etl_latency o
+        WHERE o.minute < now() - make_interval(secs => %(latency_seconds)s)
+        ORDER BY o.minute LIMIT %(most)s) AS old
+    WHERE l.pipeline_id = old.pipeline_id AND l.minute = old.minute
+    RETURNING l.minute)
+SELECT count(*) AS latency FROM gone
 
 -- name: managed
 -- What only the control plane may touch.

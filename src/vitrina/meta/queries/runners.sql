@@ -38,6 +38,10 @@ SELECT EXISTS (
     SELECT FROM etl.etl_runners
     WHERE split_part(name, ':', 1) = %(host)s AND seen_at > now() - make_interval(secs => %(seconds)s)) AS yes
 
+-- name: known
+-- Has this very process beaten at all?
+SELECT EXISTS (SELECT FROM etl.etl_runners WHERE name = %(name)s) AS yes
+
 -- name: list
 SELECT id, name, version, slots, busy, started_at, seen_at, neighbours,
        seen_at > now() - make_interval(secs => %(seconds)s) AS alive

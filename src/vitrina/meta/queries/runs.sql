@@ -1,27 +1,25 @@
 -- name: begin_attempt
--- Another attempt of the same claim: a run row of its own. Zero rows: the lease is lost.
+-- Another attempt of the same claim. Zero rows: the lease is lost.
 WITH held AS (
-    SELECT l.pipeline_id, l.run_id FROM etl.etl_leases l
-    WHERE l.pipeline_id = %(pipeline_id)s AND l.owner = %(owner)s AND l.run_id = %(run_id)s
-    FOR UPDATE
-), closed AS (
-    UPDATE etl.etl_runs r SET status = 'FAILED', finished_at = clock_timestamp(), error = %(error)s,
-        remedy = %(remedy)s
-    FROM held WHERE r.id = held.run_id
-    RETURNING r.pipeline_id, r.due_at, r.options, r.config_version, r.runner, r.attempt
+    UPDATE etl.etl_leases l SET attempt = l.attempt + 1
+    WHERE l.pipeline_id = %(pipeline_id)s AND l.owner = %(owner)s AND l.run_id = %(run_id)s AND l.attempt = %(attempt)s
+    RETURNING l.run_id, l.attempt
 )
-SELECT due_at, options - 'restart' AS options, config_version, runner, attempt + 1 AS attempt FROM closed
+UPDATE etl.etl_runs r
+SET attempt = held.attempt, tried_at = clock_timestamp(), options = r.options - 'restart', error = %(error)s,
+    remedy = %(remedy)s
+FROM held WHERE r.id = held.run_id
+RETURNING r.attempt
 
--- name: open_attempt
--- The second half, in the same transaction: one RUNNING run per pipeline, so the old one is closed first.
-WITH run AS (
-    INSERT INTO etl.etl_runs (pipeline_id, due_at, options, config_version, runner, attempt)
-    VALUES (%(pipeline_id)s, %(due_at)s, %(options)s, %(config_version)s, %(runner)s, %(attempt)s)
-    RETURNING id, pipeline_id
-), held AS (
-    UPDATE etl.etl_leases l SET run_id = run.id FROM run WHERE l.pipeline_id = run.pipeline_id
-)
-SELECT id AS run_id FROM run
+-- name: attempts
+-- Of a run, in order.
+SELECT attempt, runner, started_at, finished_at, status, error, remedy
+FROM etl.etl_run_attempts WHERE run_id = %(run_id)s ORDER BY attempt
+
+-- name: attempts_of
+-- Of several runs.
+SELECT run_id, attempt, runner, started_at, finished_at, status, error, remedy
+FROM etl.etl_run_attempts WHERE run_id = ANY (%(run_ids)s) ORDER BY run_id, attempt
 
 -- name: count
 -- Add a batch to the run, inside the batch's transaction.

@@ -27,14 +27,26 @@ WITH used AS (
 )
 SELECT t.name, t.role FROM opened JOIN etl.etl_tokens t ON t.id = opened.token_id
 
+-- name: vouched
+-- Sign in whom a provider vouches for.
+INSERT INTO etl.etl_sessions (hash, kind, issuer, name, role, expires_at)
+VALUES (%(hash)s, 'session', %(issuer)s, %(name)s, %(role)s, now() + make_interval(secs => %(seconds)s))
+
+-- name: use
+-- A provider's answer is used once. Zero rows: it has been.
+INSERT INTO etl.etl_sessions (hash, kind, expires_at)
+VALUES (%(hash)s, 'answer', now() + make_interval(secs => %(seconds)s))
+ON CONFLICT DO NOTHING RETURNING kind
+
 -- name: find
--- Zero rows: nobody's, ended, or its token is revoked.
-SELECT t.name, t.role
-FROM etl.etl_sessions s JOIN etl.etl_tokens t ON t.id = s.token_id AND t.revoked_at IS NULL
+-- Zero rows: nobody's, ended, its token is revoked, or its provider is no longer trusted.
+SELECT coalesce(t.name, s.name) AS name, coalesce(t.role, s.role) AS role
+FROM etl.etl_sessions s LEFT JOIN etl.etl_tokens t ON t.id = s.token_id AND t.revoked_at IS NULL
 WHERE s.hash = %(hash)s AND s.kind = 'session' AND s.expires_at > now()
+  AND (t.id IS NOT NULL OR (s.token_id IS NULL AND s.issuer = %(issuer)s::text))
 
 -- name: close
-DELETE FROM etl.etl_sessions WHERE hash = %(hash)s
+DELETE FROM etl.etl_sessions WHERE hash = %(hash)s AND kind = 'session'
 
 -- name: prune
 DELETE FROM etl.etl_sessions WHERE expires_at < now()

@@ -20,13 +20,14 @@ SELECT config FROM etl.etl_config_versions WHERE pipeline_id = %(pipeline_id)s A
 SELECT * FROM etl.etl_state WHERE pipeline_id = %(pipeline_id)s
 
 -- name: leave
--- End of a claim: succeed, pause, fail or hand back, by `moves` from the present status. What goes on keeps its
--- options, except that it restarts only once. Zero rows: the lease is lost.
+-- End of a claim: succeed, pause, fail, hand back or wait, by `moves` from the present status. What goes on keeps its
+-- options, except that it restarts only once; a run that waits stays open. A live pipeline that would rest is FOLLOWING
+-- instead, if it is to be followed all the time and has a position to follow from. Zero rows: the lease is lost.
 WITH held AS (
     SELECT p.id, p.status AS old_status, l.run_id
     FROM etl.etl_pipelines p JOIN etl.etl_leases l ON l.pipeline_id = p.id
     WHERE p.id = %(pipeline_id)s AND l.owner = %(owner)s AND l.run_id = %(run_id)s
-      AND p.status IN ('RUNNING', 'PAUSE_REQUESTED')
+      AND l.attempt = %(attempt)s AND p.status IN ('RUNNING', 'PAUSE_REQUESTED')
     FOR UPDATE OF p, l
 ), released AS (
     UPDATE etl.etl_leases l
@@ -35,15 +36,26 @@ WITH held AS (
     RETURNING l.pipeline_id
 ), moved AS (
     UPDATE etl.etl_pipelines p
-    SET status = %(moves)s::jsonb ->> held.old_status,
+    SET status = CASE WHEN %(moves)s::jsonb ->> held.old_status = 'IDLE' AND p.mode = 'live' AND p.enabled
+                           AND p.schedule_interval IS NULL AND s.checkpoint -> 'live' IS NOT NULL
+                           AND NOT s.checkpoint -> 'live' ? 'comparing'
+                      THEN 'FOLLOWING' ELSE %(moves)s::jsonb ->> held.old_status END,
         run_options = CASE %(moves)s::jsonb ->> held.old_status
                           WHEN 'RUN_REQUESTED' THEN r.options - 'restart' ELSE '{}' END
     FROM held JOIN released ON released.pipeline_id = held.id JOIN etl.etl_runs r ON r.id = held.run_id
+         JOIN etl.etl_state s ON s.pipeline_id = held.id
     WHERE p.id = held.id
-    RETURNING p.id, p.status
-), closed AS (
-    UPDATE etl.etl_runs r SET status = %(run_status)s, finished_at = clock_timestamp(), error = %(error)s,
+    RETURNING p.id, p.status, %(stays_open)s AND p.enabled AND p.status = 'RUN_REQUESTED' AS waits
+), ended AS (
+    UPDATE etl.etl_run_attempts a SET status = %(run_status)s, finished_at = clock_timestamp(), error = %(error)s,
         remedy = %(remedy)s
+    FROM held JOIN moved ON moved.id = held.id
+    WHERE a.run_id = held.run_id AND a.attempt = %(attempt)s AND a.status = 'RUNNING'
+), closed AS (
+    UPDATE etl.etl_runs r
+    SET status = CASE WHEN moved.waits THEN 'RUNNING' ELSE %(run_status)s END,
+        finished_at = CASE WHEN NOT moved.waits THEN clock_timestamp() END,
+        waiting_since = CASE WHEN moved.waits THEN clock_timestamp() END, error = %(error)s, remedy = %(remedy)s
     FROM held JOIN moved ON moved.id = held.id WHERE r.id = held.run_id
 )
-SELECT status FROM moved
+SELECT moved.status, held.old_status FROM moved JOIN held ON held.id = moved.id

@@ -22,6 +22,7 @@ class AuditState:
     size: int
     rate: float
     wait: float  # seconds until it goes on
+    runs: bool  # not switched off, and not before the first time
     marts: int  # that share the time
 
     @classmethod

@@ -27,6 +27,14 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class Given:
+    """What somebody else has made for a capture, by name."""
+
+    publication: str | None = None
+    slot: str | None = None
+
+
+@dataclass(frozen=True)
 class Capture:
     """A row of `etl_captures`."""
 
@@ -34,7 +42,9 @@ class Capture:
     kind: str  # how the source is set up
     tap: str | None  # the package's own that reads it, by name; None: ours
     tables: tuple[str, ...]
-    slot: str
+    slot: str  # the log's own name; of what we make at the source too
+    given_publication: str | None  # made by somebody else: used, and left as it is
+    given_slot: str | None
     installed_at: datetime | None
     position: str | None
     system_identifier: str | None
@@ -67,12 +77,25 @@ class Capture:
 
     @property
     def publication(self) -> str:
-        """Named as the slot is."""
-        return self.slot
+        """Ours is named as the slot is."""
+        return self.given_publication or self.slot
+
+    @property
+    def read_slot(self) -> str:
+        """The one that is read."""
+        return self.given_slot or self.slot
+
+    @property
+    def given(self) -> "Given":
+        """What of it somebody else has made."""
+        return Given(self.given_publication, self.given_slot)
 
     def at(self, origin: Origin) -> "Capture":
         """The same, elsewhere in history."""
         return replace(self, **vars(origin))
+
+
+NOTHING = Given()
 
 
 @dataclass(frozen=True)
@@ -105,10 +128,12 @@ class CaptureRepo:
         row = fetch_one(self.conn, SQL["newest"], {"source": source, "relations": list(relations)})
         return int(row["id"] or 0) if row else 0
 
-    def prepare(self, source: str, kind: str, tap: str | None, slot: str) -> Capture:
+    def prepare(self, source: str, kind: str, tap: str | None, slot: str, given: Given = NOTHING) -> Capture:
         """Note what is about to be installed, unless something is there already."""
+        params = {"source": source, "kind": kind, "tap": tap, "slot": slot}
+        names = {"given_publication": given.publication, "given_slot": given.slot}
         with translated(), self.conn.transaction():
-            self.conn.execute(SQL["prepare"], {"source": source, "kind": kind, "tap": tap, "slot": slot})
+            self.conn.execute(SQL["prepare"], params | names)
         found = self.find(source)
         assert found is not None
         return found

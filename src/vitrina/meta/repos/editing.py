@@ -1,5 +1,6 @@
 """Editing pipelines: locked, replaced, deleted, audited, all in the caller's transaction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -51,6 +52,10 @@ class EditingRepo:
         """One page of the list, by name."""
         return [StoredPipeline.from_row(row) for row in fetch_all(self.conn, SQL["page"], filters)]
 
+    def labelled(self, labels: Sequence[str]) -> list[DictRow]:
+        """Which have all of these labels, by name."""
+        return fetch_all(self.conn, SQL["labelled"], {"labels": list(labels)})
+
     def audit(self, actor: str, action: str, pipeline_id: UUID | None, details: dict[str, Any]) -> None:
         """Who did what; in the transaction of the change itself."""
         params = {"actor": actor, "action": action, "pipeline_id": pipeline_id, "details": Jsonb(details)}
@@ -76,3 +81,11 @@ class EditingRepo:
     def versions(self, pipeline_id: UUID, limit: int) -> list[DictRow]:
         """The configuration over time, newest first."""
         return fetch_all(self.conn, SQL["versions"], {"id": pipeline_id, "limit": limit})
+
+    def version(self, pipeline_id: UUID, version: int) -> DictRow | None:
+        """The configuration as it was; None: there was no such version, or it is forgotten."""
+        return fetch_one(self.conn, SQL["version"], {"id": pipeline_id, "version": version})
+
+    def holders(self, name: str, target: str | None, but: UUID | None) -> list[DictRow]:
+        """Other pipelines that have a name already, or write to a target."""
+        return fetch_all(self.conn, SQL["holders"], {"name": name, "target": target, "but": but})

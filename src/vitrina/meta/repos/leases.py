@@ -9,17 +9,20 @@ from uuid import UUID
 from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
-from vitrina.domain.errors import LeaseLost
+from vitrina.domain.errors import LeaseLost, VitrinaError
 from vitrina.domain.events import PASSING
 from vitrina.domain.lifecycle import TRANSITIONS, RunStatus, Status
 from vitrina.domain.positions import Stored
+from vitrina.domain.request import AFTER_REPAIR, RequestKind
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, stall_limit, translated
 from vitrina.meta.repos.marks import PIPELINE, Mark
+from vitrina.meta.repos.outages import OutageRepo, Pauses, Postponed
 from vitrina.meta.repos.waits import POSTPONED_SECONDS
 
 SQL = queries("leases")
-RUNS = queries("runs")
+REQUESTS = queries("requests")
+RUNS, CHECKS = queries("runs"), queries("checks")
 STATE = queries("state")
 ERROR_LENGTH = 4_000
 SHORTEST = 1.25  # seconds of a lease; a shorter one leaves several statements no time
@@ -43,8 +46,8 @@ class Claim:
     name: str
     target: str  # as configured; empty if it does not say
     version: int
-    run_id: int
-    attempt: int
+    run_id: int  # 0: it is followed, and there is none
+    attempt: int  # of the run; the lease is this attempt's
     options: RunOptions
     epoch: int
     seq: int
@@ -93,9 +96,7 @@ class LeaseRepo:
             found = self.conn.execute(SQL["reclaim"], where).fetchone()
             if found is None:
                 return None
-            row = self.conn.execute(
-                SQL["take_over"], self._params(**(found | {"options": Jsonb(found["options"])}))
-            ).fetchone()
+            row = self.conn.execute(SQL["take_over"], self._params(**found)).fetchone()
             assert row is not None
         return Claim.from_row(row)
 
@@ -116,26 +117,27 @@ class LeaseRepo:
         return {row["run_id"] for row in rows}
 
     def begin_attempt(self, claim: Claim, error: str, remedy: str = "") -> Claim:
-        """Close the attempt that failed and open the next, under the same claim."""
+        """The next attempt, under the same claim; this is how the last one ended."""
         with self._transaction():
             params = self._of(claim) | error_columns(error, remedy)
             found = self.conn.execute(RUNS["begin_attempt"], params).fetchone()
             if found is None:
                 raise LeaseLost(f"the lease on {claim.name!r} is lost")
-            params = found | {"pipeline_id": claim.pipeline_id, "options": Jsonb(found["options"])}
-            run = self.conn.execute(RUNS["open_attempt"], params).fetchone()
             state = self.conn.execute(STATE["get"], {"pipeline_id": claim.pipeline_id}).fetchone()
-            assert run is not None
             assert state is not None
         kept = {name: state[name] for name in ("seq", "checkpoint", "config_hash", "columns")}
-        return replace(claim, run_id=run["run_id"], attempt=found["attempt"], **kept)
+        return replace(claim, attempt=found["attempt"], **kept)
 
     def succeed(self, claim: Claim, *, is_burst: bool = False) -> None:
-        """Done; it rests until it is due again. A burst is added to those of the same hour."""
+        """Done; it rests until it is due again, or is followed from now on. A burst is added to those of the hour, and
+        after a repair mart and query are compared again."""
         with self._transaction():
             self._leave("succeed", claim, RunStatus.SUCCESS)
             if is_burst:
                 self._roll_up(claim)
+            if claim.options.repair:  # whoever asked for it wants to know
+                asked = {"kind": RequestKind.RECONCILE, "params": Jsonb({}), "asked_by": AFTER_REPAIR}
+                self.conn.execute(REQUESTS["ask"], asked | {"pipeline_id": claim.pipeline_id})
 
     def _roll_up(self, claim: Claim) -> None:
         run = {"run_id": claim.run_id}
@@ -144,20 +146,19 @@ class LeaseRepo:
             self.conn.execute(RUNS["mark_burst"], run)
         else:
             self.conn.execute(RUNS["move_events"], run | {"hour_id": hour["id"], "passing": [*PASSING]})
+            self.conn.execute(CHECKS["move"], run | {"hour_id": hour["id"]})
             self.conn.execute(RUNS["drop"], run)
-
-    def others_wait(self, avoided: Sequence[str] = ()) -> bool:
-        """Whether some pipeline is due and nobody has it, though somebody could."""
-        row = fetch_one(self.conn, SQL["others_wait"], {"avoided": list(avoided)})
-        return row is not None and bool(row["yes"])
 
     def pause(self, claim: Claim) -> None:
         """Stopped between batches, as asked."""
         self._leave("pause", claim, RunStatus.PAUSED)
 
-    def fail(self, claim: Claim, error: str, remedy: str = "") -> None:
-        """Stopped by an error, until somebody asks for a run."""
-        self._leave("fail", claim, RunStatus.FAILED, error, remedy)
+    def fail(self, claim: Claim, error: str, remedy: str = "", pauses: Pauses | None = None) -> None:
+        """Stopped by an error, until somebody asks for a run; or for a while, if the pipeline says so."""
+        with self._transaction():
+            left = self._leave("fail", claim, RunStatus.FAILED, error, remedy)
+            if left["old_status"] == Status.RUNNING and pauses and OutageRepo(self.conn).try_later(claim.pipeline_id):
+                self._postpone(claim, None, error, remedy, pauses)
 
     def hand_back(self, claim: Claim, reason: str) -> None:
         """Stopped between batches because this runner ends; another goes on."""
@@ -166,8 +167,19 @@ class LeaseRepo:
     def wait(self, claim: Claim, reason: str) -> None:
         """Stopped between batches until somebody outside is done; no slot is held meanwhile, and nothing has failed."""
         with self._transaction():
-            self._leave("wait", claim, RunStatus.PAUSED, reason)
+            self._leave("wait", claim, RunStatus.PAUSED, reason, stays_open=True)
             self.conn.execute(SQL["postpone"], {"pipeline_id": claim.pipeline_id, "postponed": POSTPONED_SECONDS})
+
+    def put_off(self, claim: Claim, neighbour: str, error: VitrinaError, pauses: Pauses) -> Postponed | None:
+        """Stopped because somebody is away: the run stays open, holds no slot, and goes on later; None if it rests."""
+        with self._transaction():
+            self._leave("wait", claim, RunStatus.FAILED, error.message, error.remedy, stays_open=True)
+            return self._postpone(claim, neighbour, error.message, error.remedy, pauses)
+
+    def _postpone(
+        self, claim: Claim, neighbour: str | None, error: str, remedy: str, pauses: Pauses
+    ) -> Postponed | None:
+        return OutageRepo(self.conn).postpone(self._of(claim) | error_columns(error, remedy), neighbour, pauses)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -176,14 +188,26 @@ class LeaseRepo:
             self.conn.execute(STATE["approach_fence"], {"timeout": stall_limit(max(self.seconds, SHORTEST))})
             yield
 
-    def _leave(self, transition: str, claim: Claim, run_status: RunStatus, error: str = "", remedy: str = "") -> None:
+    def _leave(
+        self,
+        transition: str,
+        claim: Claim,
+        run_status: RunStatus,
+        error: str = "",
+        remedy: str = "",
+        *,
+        stays_open: bool = False,
+    ) -> DictRow:
         moves = Jsonb(TRANSITIONS[transition])
         params = self._of(claim) | error_columns(error, remedy) | {"moves": moves, "run_status": run_status}
-        if fetch_one(self.conn, STATE["leave"], params) is None:
+        params |= {"stays_open": stays_open}
+        left = fetch_one(self.conn, STATE["leave"], params)
+        if left is None:
             raise LeaseLost(f"the lease on {claim.name!r} is lost")
+        return left
 
     def _of(self, claim: Claim) -> dict[str, Any]:
-        return {"pipeline_id": claim.pipeline_id, "run_id": claim.run_id, "owner": self.owner}
+        return {name: getattr(claim, name) for name in ("pipeline_id", "run_id", "attempt")} | {"owner": self.owner}
 
     def _params(self, **more: Any) -> dict[str, Any]:
         return {"owner": self.owner, "runner": self.runner, "seconds": self.seconds} | more

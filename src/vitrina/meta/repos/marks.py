@@ -1,16 +1,16 @@
 """Marks: the sessions that write say so, for whoever may have to end them; nobody else's lock stops anybody."""
 
+import time
 from dataclasses import dataclass
 
-import structlog
 from psycopg import errors
 from psycopg.rows import DictRow
 
+from vitrina.log import log
 from vitrina.meta.db import Connection, queries, translated
 
 SQL = queries("marks")
 PIPELINE, CAPTURE, TURN = 0, 1, 2  # what a name is of
-log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,16 @@ class Mark:
     def is_my_turn(self) -> bool:
         """Whether no other session of ours has it; a stranger's is passed over."""
         return self.take() or not any(holder["ours"] for holder in self._holders())
+
+    def clear(self, seconds: float) -> None:
+        """Whoever writes may not any more: they have so long to notice, and are ended then."""
+        deadline = time.monotonic() + seconds
+        with translated():
+            while any(holder["ours"] for holder in self._holders()):
+                if time.monotonic() > deadline:
+                    self.expel()
+                    return
+                time.sleep(0.02)
 
     def expel(self) -> None:
         """End the sessions of ours that have left it, as far as we may; a stranger's is none of our business."""

@@ -19,14 +19,17 @@ class OverviewRepo:
 
     conn: Connection
 
-    def choose(self, **filters: Any) -> tuple[list[UUID], int]:
-        """The pipelines of one page, in order, and how many there are in all."""
-        rows = fetch_all(self.conn, SQL["choose"], filters)
-        return [row["id"] for row in rows], rows[0]["total"] if rows else 0
+    def choose(self, **filters: Any) -> list[DictRow]:
+        """The ids of one page, in order, each with its group; and how many there are in all, and in the group."""
+        return fetch_all(self.conn, SQL["choose"], filters)
 
     def pipelines(self, ids: Sequence[UUID]) -> list[DictRow]:
         """These, each with its last run; one that is gone is left out."""
         return fetch_all(self.conn, SQL["pipelines"], {"ids": list(ids)})
+
+    def needs(self, limit: int) -> list[DictRow]:
+        """What is wrong and needs a person, the worst first."""
+        return fetch_all(self.conn, SQL["needs"], {"limit": limit})
 
     def last_runs(self, ids: Sequence[UUID], limit: int) -> list[DictRow]:
         """The last runs of each of these pipelines, newest first."""
@@ -40,14 +43,18 @@ class OverviewRepo:
         """The modes in use."""
         return [row["mode"] for row in fetch_all(self.conn, SQL["modes"])]
 
-    def attempts(self, run: DictRow) -> list[DictRow]:
-        """The attempts that a run is one of, in order."""
-        return fetch_all(self.conn, SQL["attempts"], {"pipeline_id": run["pipeline_id"], "run_id": run["id"]})
+    def labels(self) -> dict[str, int]:
+        """Those in use, and how many pipelines have each."""
+        return {row["label"]: row["pipelines"] for row in fetch_all(self.conn, SQL["labels"])}
 
     def last_events(self, run_id: int, text: str | None, named: Sequence[str], limit: int) -> list[Said]:
         """The end of a run's log, in order."""
         params = {"run_id": run_id, "text": text, "named": list(named), "limit": limit}
         return cast(list[Said], fetch_all(self.conn, SQL["last_events"], params))
+
+    def steps(self, run_id: int, slots: int) -> list[DictRow]:
+        """What took time in a run, all of it, in about so many rows for each kind of event."""
+        return fetch_all(self.conn, SQL["steps"], {"run_id": run_id, "slots": slots})
 
     def leases(self) -> list[DictRow]:
         """What runners hold at this moment."""

@@ -53,7 +53,8 @@ def columns(pipeline: Pipeline) -> dict[str, Any]:
     """A pipeline without its tasks, as the columns of its row."""
     values = pipeline.model_dump(exclude={"tasks"})
     documents = {name: Jsonb(value) for name, value in values.items() if isinstance(value, dict)}
-    return values | documents | {"key": list(pipeline.key)}
+    lists = {"key": list(pipeline.key), "labels": list(pipeline.labels), "checks": Jsonb(values["checks"])}
+    return values | documents | lists
 
 
 @dataclass(frozen=True)

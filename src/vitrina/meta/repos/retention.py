@@ -8,7 +8,7 @@ from vitrina.meta.db import Connection, fetch_one, queries, transaction
 from vitrina.meta.repos.marks import TURN, Mark
 
 SQL = queries("retention")
-KINDS = ("events", "alerts", "requests", "runs", "runners", "managed")
+KINDS = ("events", "alerts", "requests", "runs", "runners", "latency", "managed")
 DAY = 86400.0
 BATCH = 1_000
 NEWEST_RUNS = 20  # of each pipeline, kept however old
@@ -22,6 +22,7 @@ class Ages:
     runs: float = 90
     audit: float = 365
     versions: float = 365
+    latency: float = 7
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,23 @@ class SessionRepo:
         """The same for a link, which is used up; None: it is unknown, used or too old."""
         return self._begin("exchange", link)
 
-    def find(self, secret: str) -> DictRow | None:
-        """Whose session it is; None if nobody's."""
-        return fetch_one(self.conn, SQL["find"], {"hash": hashed(secret)})
+    def vouched(self, name: str, role: str, issuer: str, seconds: float) -> str:
+        """A new session's secret, for whom a provider of OpenID Connect vouches."""
+        session = secrets.token_urlsafe(32)
+        params = {"hash": hashed(session), "name": name, "role": role, "issuer": issuer, "seconds": seconds}
+        with translated():
+            self.conn.execute(SQL["prune"])
+            self.conn.execute(SQL["vouched"], params)
+        return session
+
+    def use(self, answer: str, seconds: float) -> bool:
+        """An answer of a provider, by its state: False if it has been used."""
+        params = {"hash": hashed(f"answer {answer}"), "seconds": seconds}
+        return fetch_one(self.conn, SQL["use"], params) is not None
+
+    def find(self, secret: str, issuer: str | None = None) -> DictRow | None:
+        """Whose session it is; None if nobody's. One without a token holds as long as its issuer is trusted."""
+        return fetch_one(self.conn, SQL["find"], {"hash": hashed(secret), "issuer": issuer})
 
     def close(self, secret: str) -> None:
         """Sign out."""

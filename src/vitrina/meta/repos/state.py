@@ -58,6 +58,11 @@ class StateRepo:
             raise LeaseLost("another runner has taken over, or the pipeline is gone: nothing of this batch is kept")
         return Fenced(Status(row["status"]), row["reload_version"])
 
+    def is_held(self, pipeline_id: UUID, epoch: int) -> bool:
+        """Whether nobody has taken over since."""
+        row = self.get(pipeline_id)
+        return row is not None and row["epoch"] == epoch
+
     def config(self, pipeline_id: UUID, version: int) -> dict[str, Any]:
         """The configuration at some version."""
         row = fetch_one(self.conn, SQL["config"], {"pipeline_id": pipeline_id, "version": version})

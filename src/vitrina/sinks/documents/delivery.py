@@ -12,11 +12,13 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from psycopg import sql
+
 from vitrina.domain.errors import FatalError
 from vitrina.domain.events import Event
 from vitrina.domain.positions import Position
 from vitrina.domain.run import NOTHING, Counts
-from vitrina.engine.job import Job, Mode, Step, StepResult, execute
+from vitrina.engine.job import Job, Mode, Step, StepResult, execute, fetch, rest
 from vitrina.engine.stage import KeySegment
 from vitrina.engine.touched import Touched
 from vitrina.engine.work import Work
@@ -28,6 +30,7 @@ from vitrina.sinks.documents.editions import Editions
 from vitrina.sinks.documents.mirror import Mirror
 from vitrina.sinks.documents.senders import Senders
 from vitrina.sinks.documents.statements import ShadowSql
+from vitrina.sinks.documents.unseen import Unseen
 from vitrina.sinks.documents.writer import ShadowWriter
 from vitrina.stores import Batch, Store, Superseded
 
@@ -71,6 +74,7 @@ class Delivery(Mode):
         self.epoch = epoch
         self.editions = Editions(store, job, writer, epoch, grace)
         self.position = job.position
+        self.unseen: Unseen | None = None  # until something has arrived
         self.confirmed = 0
 
     def steps(self) -> Generator[Step, None, None]:
@@ -80,6 +84,7 @@ class Delivery(Mode):
 
     def _all_steps(self) -> Iterator[Step]:
         yield from self._keeping_position(self.editions.open())
+        self.job, self.writer = self.editions.job, self.editions.writer
         senders: Senders[Parcel] = Senders(partial(self._send, self.editions.current.index), self.store.senders)
         self.senders = senders
         with closing(senders):
@@ -109,6 +114,8 @@ class Delivery(Mode):
         """
         if self.senders is not None:
             yield from self._alone(self._finish(self.senders, confirm=not self.settling))
+        if self.mode is not None:
+            yield from self._keeping_position(self.mode.wind_up())
 
     def _finish(self, senders: Senders[Parcel], *, confirm: bool = True) -> Iterator[Step]:
         self._ship(senders)
@@ -147,6 +154,9 @@ class Delivery(Mode):
 
     def _deliver(self, senders: Senders[Parcel], steps: Iterator[Step]) -> Iterator[Step]:
         for step in steps:
+            if step is rest:
+                yield from self._rest(senders)
+                continue
             senders.wait_for_room()
             yield partial(self._with_confirmation, step, senders.arrived())
             self._ship(senders)
@@ -156,12 +166,21 @@ class Delivery(Mode):
         """Confirm what has arrived, then do the step; what it writes ahead counts once that has arrived too."""
         arrived = self._confirm(conn, parcels)
         reach("before shadow")
-        self.writer.version = IndexRepo(conn, self.job.pipeline_id).advance(self._number, self.confirmed)
+        version = IndexRepo(conn, self.job.pipeline_id).advance(self._number, self.confirmed)
+        self.writer.outbox.begin(version)
         result = step(conn)
         sent = Counts(written=result.counts.written, deleted=result.counts.deleted)
-        self.parcel = Parcel(self.writer.version, sent, result.position, result.share)
+        self.parcel = Parcel(version, sent, result.position, result.share)
         counts = replace(result.counts, written=arrived.written, deleted=arrived.deleted)
         return replace(result, counts=counts, position=self.position)
+
+    def _rest(self, senders: Senders[Parcel]) -> Iterator[Step]:
+        """Whoever rests has arrived with everything, and says so."""
+        if senders.is_busy:
+            yield from self._finish(senders)
+        yield rest
+        if self.job.stay:
+            self.position = self.job.stay.forward(self.position)
 
     def _ship(self, senders: Senders[Parcel]) -> None:
         """After the commit: send what the step wrote ahead; a step that wrote nothing has arrived with its turn.
@@ -174,7 +193,7 @@ class Delivery(Mode):
             return
         if parcel.counts.deleted:
             senders.drain()
-        batch = self.writer.take_outbox()
+        batch = self.writer.outbox.take()
         if batch:
             self.editions.await_created()
         senders.submit(batch, parcel).add_done_callback(parcel.arrive)
@@ -185,18 +204,24 @@ class Delivery(Mode):
         total = NOTHING
         for parcel in parcels:
             total += parcel.counts
-            self.position = parcel.reached
+            self.position = self._unseen(conn).note(parcel.reached, parcel.took, sent=parcel.counts != NOTHING)
             self.confirmed = self.confirmed if self.settling else parcel.version
         if total.deleted and not self.settling:
             execute(conn, self._statements(conn).bury(), [self.confirmed])
         return total
+
+    def _unseen(self, conn: Connection) -> Unseen:
+        if self.unseen is None:
+            now = fetch(conn, sql.SQL("SELECT clock_timestamp() AS now"))["now"]
+            self.unseen = Unseen.of(self.store.seen_after, self.job.position, now)
+        return self.unseen
 
     def _confirm_all(self, parcels: list[Parcel], conn: Connection) -> StepResult:
         reach("before confirm")
         arrived = self._confirm(conn, parcels)
         self.confirmed = IndexRepo(conn, self.job.pipeline_id).confirm(self._number)
         execute(conn, self._statements(conn).bury(), [self.confirmed])
-        return StepResult(Event.CONFIRMED, arrived, self.position)
+        return StepResult(Event.CONFIRMED, arrived, self.position, quiet=self.job.stay is not None)
 
     # ── what may not have arrived ────────────────────────────────────────────────────────────────────────────
 

@@ -7,15 +7,14 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 from uuid import uuid4
 
-import structlog
-
 from vitrina.domain.drift import Drift
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.domain.events import Event
 from vitrina.domain.policy import split_prefix
-from vitrina.engine.job import Job, Step, StepResult, fetch
+from vitrina.engine.job import Job, Step, StepDown, StepResult, fetch
 from vitrina.engine.work import Work
 from vitrina.failpoints import reach
+from vitrina.log import log
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Edition, IndexRepo
 from vitrina.sinks.documents.shadow import create_shadow
@@ -23,7 +22,6 @@ from vitrina.sinks.documents.tidying import forget, is_made_by, remove
 from vitrina.sinks.documents.writer import ShadowWriter
 from vitrina.stores import Field, Mark, Store
 
-log = structlog.get_logger()
 MOST = 0.9
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,16 +57,19 @@ class Editions:
         return self.current.is_building and self.job.plan.mode != "full" and self.job.position is not None
 
     def open(self) -> Iterator[Step]:
-        """Choose, and take the right to write; a new one is created beside what follows."""
+        """Choose, and take the right to write; a new one is created beside what follows. The job then writes there."""
         yield self._look
         chosen, why = self._choose()
+        if self.job.stay and (chosen is None or chosen.is_building):
+            raise StepDown(why or "a new index has to be served")
         if chosen is None:
             yield from self._begin(why)
         else:
             self.current = chosen
             self.store.take(chosen.index, self.epoch)
-        self.writer.edition = self.current
-        self.writer.expect(self.job.reader.estimate(self.job.plan.select).width)
+        self.writer = self.writer.into(self.current)
+        self.job = replace(self.job, writer=self.writer)
+        self.writer.outbox.expect(self.job.reader.estimate(self.job.plan.select).width)
 
     def await_created(self) -> None:
         """Before anything is sent: a new one is there, and what earlier epochs send is refused."""
@@ -212,7 +213,7 @@ class Editions:
     def _created(self, uuid: str, conn: Connection) -> StepResult:
         repo = IndexRepo(conn, self.job.pipeline_id)
         repo.created(self.current.number, uuid)
-        self.current = self.writer.edition = repo.all()[0]
+        self.current = repo.all()[0]
         self.uuid = None
         return StepResult(Event.INDEX_CREATED, position=self.job.position, fields={"index": self.current.index})
 

@@ -77,7 +77,7 @@ class Mirror:
         statements = MirrorSql(self.writer.statements(mart), mirrored)
         seen = fetch(conn, statements.newest_version())["version"] or 0
         IndexRepo(conn, self.job.pipeline_id).raise_version(edition.number, seen)
-        self.writer.version = max(self.writer.version, seen)
+        self.writer.outbox.begin(max(self.writer.outbox.version, seen))
         wrong = execute(conn, statements.doubt_what_differs()).rowcount
         strangers = fetch(conn, statements.delete_strangers())
         self.writer.wrote(strangers)

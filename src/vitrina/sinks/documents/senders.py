@@ -35,6 +35,11 @@ class Senders(Generic[T]):
         self._on_their_way.append(Sent(future, label))
         return future
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something was submitted that nobody has been told of yet."""
+        return bool(self._on_their_way)
+
     def arrived(self) -> list[T]:
         """Those that have arrived, with all before them; an error of one is raised here."""
         done = []

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from vitrina.domain.pipeline import Plan
+from vitrina.engine.asking import Asked
 from vitrina.engine.job import Job, Mode
 from vitrina.engine.writer import Abilities
 from vitrina.meta.db import Connection
@@ -13,6 +14,7 @@ from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 from vitrina.sinks.documents.delivery import Delivery
 from vitrina.sinks.documents.shape import Shape
+from vitrina.sinks.documents.statements import asked_of_documents
 from vitrina.sinks.documents.tidying import remove_retired
 from vitrina.sinks.documents.writer import ShadowWriter
 from vitrina.sinks.sink import Sink
@@ -57,6 +59,10 @@ class DocumentSink(Sink):
     def writer(self, plan: Plan, output: Sequence[Column], *, builds: bool) -> ShadowWriter:
         """Over the shadow."""
         return ShadowWriter(self.abilities, self.shape(plan, output), built=builds)
+
+    def asked(self, plan: Plan, output: Sequence[Column]) -> Asked:
+        """By the values that a document holds."""
+        return asked_of_documents(output, plan.key)
 
     def mode(self, job: Job, make: Callable[[Job], Mode], connections: Connections, epoch: int) -> Mode:
         """The mode, with a delivery around it."""

@@ -4,15 +4,18 @@ A mart elsewhere is compared by its shadow, which is a mart like any other: a ke
 is NULL where the document is to be deleted, and empty where nobody knows what the mart has.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg import sql
 
-from vitrina.engine.converge import LAST_POSITION, MartSql, position_columns
+from vitrina.engine.asking import Asked
+from vitrina.engine.converge import LAST_POSITION, MartSql, Rows, position_columns
 from vitrina.engine.pieces import COMMA, column_of
 from vitrina.engine.stage import KeySegment
 from vitrina.sinks.documents.shape import DOCUMENT, Shape
+from vitrina.sinks.documents.types import checked_type
 from vitrina.sql.describe import Column
 
 HASH, VERSION = "vitrina_hash", "vitrina_version"
@@ -127,6 +130,26 @@ class ShadowSql(MartSql):
         text = "WITH src AS MATERIALIZED (SELECT {} FROM {} AS t), gone AS ({}) SELECT {}"
         return sql.SQL(text).format(columns, scope, self._mark_gone(keys), self._deleted())
 
+    # ── for checks ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def asked(self) -> Asked:
+        """The documents as checks see them."""
+        return asked_of_documents(self.shape.columns, self.mart.key)
+
+    def all_rows(self) -> None:
+        """They are elsewhere."""
+
+    def written(self, row: Mapping[str, Any]) -> Rows | None:
+        """The very documents that are to be sent."""
+        if not row.get("lines"):
+            return None
+        documents = bytes(row["lines"]).split(b"\n")[1::2]
+        fields = COMMA.join(
+            sql.SQL("{} {}").format(sql.Identifier(n), sql.SQL(t)) for n, t in self.asked().types.items()
+        )
+        text = "(SELECT d.* FROM pg_catalog.json_to_recordset(($1::text[])[1]::json) AS d ({}))"
+        return sql.SQL(text).format(fields), [(b"[" + b",".join(documents) + b"]").decode()]
+
     # ── what has arrived, and what may not have ──────────────────────────────────────────────────────────────
 
     def bury(self) -> sql.Composed:
@@ -206,6 +229,12 @@ class ShadowSql(MartSql):
             self.mart.same_key("m", "k"),
             COMMA.join(column_of("m", name) for name in self.mart.key),
         )
+
+
+def asked_of_documents(columns: Sequence[Column], key: Sequence[str]) -> Asked:
+    """What checks see of documents of these columns: a value that JSON holds in another form is jsonb."""
+    seen = [(c, checked_type(c.type)) for c in columns]
+    return Asked({c.name: t for c, t in seen}, tuple(key), {c.name: c.operators for c, t in seen if t == c.type})
 
 
 def lines_of(id_: sql.Composable, document: sql.Composable = NO_DOCUMENT) -> sql.Composed:

@@ -4,16 +4,14 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from uuid import UUID
 
-import structlog
 from psycopg import sql
 
 from vitrina.domain.errors import VitrinaError
+from vitrina.log import log
 from vitrina.meta.db import Connection, translated
 from vitrina.meta.repos.indexes import Edition, IndexRepo, orphaned_shadows
 from vitrina.sinks.documents.shadow import SCHEMA, drop_shadow
 from vitrina.stores import Mark, Store
-
-log = structlog.get_logger()
 
 
 def drop_orphans(conn: Connection) -> None:

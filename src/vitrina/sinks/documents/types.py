@@ -87,3 +87,9 @@ def _end(column: sql.Composable, which: str, kind: str) -> sql.Composed:
     if kind.startswith("int"):
         return end
     return sql.SQL(FINITE_NUMBER if kind.startswith("num") else FINITE_TIME).format(end)
+
+
+def checked_type(type_: str) -> str:
+    """As which type a check sees the value in a document: its own, where JSON holds it as it is."""
+    kept = FieldType.of(type_).element in {*NATIVE, *NUMBERS, *TIMES, *TEXTS}
+    return type_ if kept else "jsonb"

@@ -1,5 +1,6 @@
 """The writer of a mart elsewhere: statements over its shadow, and an outbox of what they wrote ahead."""
 
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vitrina.engine.mart import Mart, Wanted
@@ -17,18 +18,50 @@ FRAME_BYTES = 100  # around each document
 WIDER = 1.3  # a row as JSON, with the names of its fields
 
 
-class ShadowWriter:
-    """One run's writer. `edition` and `version` are set by the delivery, `built` by who builds the documents."""
+@dataclass
+class Outbox:
+    """What is written ahead under one version, until it is sent; and how large documents are, as far as one knows."""
 
-    def __init__(self, abilities: Abilities, shape: Shape, *, built: bool) -> None:
-        self.abilities = abilities
-        self.shape = shape
-        self.built = built
-        self.edition: Edition | None = None
-        self.version = 0
-        self._outbox: list[bytes] = []
-        self._count = 0
-        self._bytes_per_document = 0.0
+    version: int = 0
+    lines: list[bytes] = field(default_factory=list)
+    count: int = 0
+    bytes_per_document: float = 0.0
+
+    def begin(self, version: int) -> None:
+        """What comes next is of this version."""
+        self.version = version
+
+    def expect(self, width: float) -> None:
+        """How wide a row is, by the planner's estimate; what is written shows better."""
+        self.bytes_per_document = width * WIDER + FRAME_BYTES
+
+    def keep(self, lines: bytes, count: int) -> None:
+        """To be sent once it is committed."""
+        self.lines.append(lines)
+        self.count += count
+
+    def take(self) -> Batch | None:
+        """What is to be sent now, if anything."""
+        if not self.count:
+            return None
+        batch = Batch(self.version, b"".join(self.lines), self.count)
+        self.lines, self.count = [], 0
+        return batch
+
+
+@dataclass(frozen=True)
+class ShadowWriter:
+    """One run's writer, into an edition once there is one. `built`: the query gives documents, and not rows."""
+
+    abilities: Abilities
+    shape: Shape
+    built: bool
+    edition: Edition | None = None
+    outbox: Outbox = field(default_factory=Outbox, compare=False)
+
+    def into(self, edition: Edition) -> "ShadowWriter":
+        """The same, of this edition."""
+        return replace(self, edition=edition)
 
     @property
     def fields(self) -> tuple[Column, ...]:
@@ -44,43 +77,27 @@ class ShadowWriter:
     @property
     def most_rows(self) -> int:
         """As many as make a request of a good size, as far as one knows."""
-        return max(1, int(BATCH_BYTES / max(self._bytes_per_document, FRAME_BYTES)))
-
-    def expect(self, width: float) -> None:
-        """How wide a row is, by the planner's estimate; what is written shows better."""
-        self._bytes_per_document = width * WIDER + FRAME_BYTES
+        return max(1, int(BATCH_BYTES / max(self.outbox.bytes_per_document, FRAME_BYTES)))
 
     def read(self, select: str, columns: tuple[Column, ...]) -> tuple[str, tuple[Column, ...]]:
         """Documents, built where the data is, with their keys; through transforms, the rows they are built from."""
         return (self.shape.select(select), self.shape.read_columns) if self.built else (select, columns)
 
     def prepare(self, conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
-        """The shadow of the edition that is written; the delivery has made it."""
+        """The shadow of its edition; who opened that has made it."""
         del wanted
         assert self.edition is not None
         return shadow_mart(conn, self.edition, self.key_columns), []
 
     def statements(self, mart: Mart) -> ShadowSql:
         """Over the shadow."""
-        return ShadowSql(mart, self.shape, self.built, lambda: self.version)
+        return ShadowSql(mart, self.shape, self.built, lambda: self.outbox.version)
 
     def wrote(self, row: dict[str, Any]) -> None:
-        """Keep what a statement wrote ahead, to be sent once it is committed."""
+        """Keep what a statement wrote ahead."""
         documents, deletes = row.pop("lines", None), row.pop("deletes", None)
         if documents:
-            self._keep(documents, row["written"])
-            self._bytes_per_document = len(documents) / row["written"] + FRAME_BYTES
+            self.outbox.keep(documents, row["written"])
+            self.outbox.bytes_per_document = len(documents) / row["written"] + FRAME_BYTES
         if deletes:
-            self._keep(deletes, row["deleted"])
-
-    def _keep(self, lines: bytes, count: int) -> None:
-        self._outbox.append(lines)
-        self._count += count
-
-    def take_outbox(self) -> Batch | None:
-        """What is to be sent now, if anything."""
-        if not self._count:
-            return None
-        batch = Batch(self.version, b"".join(self._outbox), self._count)
-        self._outbox, self._count = [], 0
-        return batch
+            self.outbox.keep(deletes, row["deleted"])

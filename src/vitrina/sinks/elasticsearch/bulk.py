@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.metrics.events import count_items
-from vitrina.sinks.elasticsearch.client import BUSY, Answer, Elastic
+from vitrina.sinks.elasticsearch.client import BUSY, Answer, Elastic, is_away
 from vitrina.stores import Batch, Superseded
 
 FIRST_WAIT, LONGEST_WAIT, PATIENCE = 0.1, 5.0, 45.0  # seconds
@@ -44,7 +44,9 @@ class BulkSender:
             if not items:
                 return None
             if waited >= PATIENCE:
-                raise RetryableError(f"Elasticsearch took {len(items):,} documents not even after a while: {why}")
+                raise is_away(
+                    RetryableError(f"Elasticsearch took {len(items):,} documents not even after a while: {why}")
+                )
             self._pause(wait)
             waited, wait = waited + wait, min(wait * 2, LONGEST_WAIT)
         return None

@@ -49,7 +49,8 @@ class Elastic:
         self, settings: Settings, patience: httpx.Timeout = TIMEOUT, neighbours: Neighbours | None = None
     ) -> None:
         if settings.elasticsearch_url is None:
-            raise ConfigError("there is no Elasticsearch: ELASTICSEARCH_URL is not set", "set it to http://host:9200")
+            remedy = "set it to http://host:9200, or start one: vitrina up --search"
+            raise ConfigError("there is no Elasticsearch: ELASTICSEARCH_URL is not set", remedy)
         self.url = settings.elasticsearch_url.get_secret_value().rstrip("/")
         self._neighbours = neighbours or Neighbours()  # who is told how it answers
         self._http = httpx.Client(
@@ -185,6 +186,9 @@ class Elastic:
         except httpx.InvalidURL as error:
             raise ConfigError(f"ELASTICSEARCH_URL cannot be read: {error}", "write http://host:9200") from None
         except httpx.HTTPError as error:
+            if "[SSL" in str(error):
+                said = f"Elasticsearch at {_shown(self.url)} and we do not agree on TLS: {error}"
+                raise ConfigError(said, "check https:// in ELASTICSEARCH_URL, and ELASTICSEARCH_CA_FILE") from error
             raise RetryableError(
                 f"Elasticsearch at {_shown(self.url)} does not answer: {error or type(error).__name__}",
                 "is it running, and is ELASTICSEARCH_URL right?",
@@ -197,10 +201,16 @@ class Elastic:
         if answer.status < 300:
             raise RetryableError(f"{said} is no answer of Elasticsearch", "is ELASTICSEARCH_URL right?")
         if answer.status in BUSY:
-            raise RetryableError(said)
+            raise is_away(RetryableError(said))
         if answer.status in (401, 403):
             raise ConfigError(said, "check the user, its password or the API key, and what they may do")
         raise FatalError(said)
+
+
+def is_away(error: RetryableError) -> RetryableError:
+    """The same: it does not take what is sent, though it may answer."""
+    error.neighbour = ES_TARGET_PREFIX
+    return error
 
 
 def _answer(response: httpx.Response) -> Answer:

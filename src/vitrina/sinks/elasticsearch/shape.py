@@ -1,5 +1,6 @@
 """The shape of an index: the mapping and settings it is created with."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,6 +14,9 @@ from vitrina.sql.lists import builds_lists
 
 PARTS = ("properties", "fields")  # of a field: what is in it, and other ways in which it is indexed
 MOST_FIELDS = 1_000  # of an index, unless its settings say otherwise
+REFRESH_SECONDS = 1.0  # between two refreshes of an index, unless its settings say otherwise
+REFRESH_TAKES = 0.5  # seconds at most, unless it is overloaded
+UNITS = {"nanos": 1e-9, "micros": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 OURS = ("refresh_interval", "number_of_replicas", "auto_expand_replicas")  # put off while an index is loaded
 
 
@@ -49,6 +53,12 @@ class IndexShape(Shape):
         given = {name: self.settings[name] for name in OURS if name in self.settings}
         replicas = {} if "number_of_replicas" in given else {"auto_expand_replicas": "0-1"}
         return {"index": {"refresh_interval": None} | replicas | given}
+
+    @property
+    def seen_after(self) -> float | None:
+        """Seconds until a search sees what was written; None: not by itself."""
+        found = re.fullmatch(r"(\d+)(nanos|micros|ms|s|m|h|d)", str(self.settings.get("refresh_interval", "1s")))
+        return int(found[1]) * UNITS[found[2]] + REFRESH_TAKES if found else None
 
     @property
     def fingerprint(self) -> str:

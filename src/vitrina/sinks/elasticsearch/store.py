@@ -12,8 +12,8 @@ from uuid import UUID
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.domain.policy import split_prefix
 from vitrina.sinks.elasticsearch.bulk import BulkSender
-from vitrina.sinks.elasticsearch.client import Elastic
-from vitrina.sinks.elasticsearch.shape import IndexShape
+from vitrina.sinks.elasticsearch.client import Elastic, is_away
+from vitrina.sinks.elasticsearch.shape import REFRESH_SECONDS, REFRESH_TAKES, IndexShape
 from vitrina.stores import Batch, Document, Field, Mark, Store, Superseded
 
 OWNER = "vitrina"  # in a mapping's _meta: whose index it is
@@ -35,6 +35,7 @@ class ElasticStore(Store):
         self.elastic = elastic
         self.shape = shape
         self.senders = senders
+        self.seen_after = shape.seen_after if shape else REFRESH_SECONDS + REFRESH_TAKES
         _, self._alias = split_prefix(target)  # that people search
         self._bulk = BulkSender(elastic, check, target)
         self._write_prefix = f"vitrina-{pipeline_id.hex}-"
@@ -161,4 +162,4 @@ def _refused(name: str, status: int, reason: str) -> None:
         raise ConfigError(said, "correct mapping and settings of the pipeline")
     if status in (401, 403):
         raise ConfigError(said, "let its user manage indexes of that name")
-    raise RetryableError(said) if status >= 429 else FatalError(said)
+    raise is_away(RetryableError(said)) if status >= 429 else FatalError(said)

@@ -1,9 +1,10 @@
 """Marts that other packages keep: a store by entry point, found by the prefix of the target."""
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.policy import split_prefix
+from vitrina.plug_ins import brought
 from vitrina.settings import Settings
 from vitrina.sinks.documents.sink import DocumentSink, Visit
 from vitrina.stores import Store
@@ -37,4 +38,4 @@ class PluginSink(DocumentSink):
 
 
 def _registered() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=WRITERS)}
+    return {point.name: point for point in brought(WRITERS)}

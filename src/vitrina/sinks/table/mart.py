@@ -13,7 +13,7 @@ from vitrina.engine.stage import MOST_COLUMNS
 from vitrina.engine.types import check_types, fits, refuse_foreign_code
 from vitrina.meta.db import Connection, fetch_all, queries, translated
 from vitrina.sql.describe import Column
-from vitrina.sql.owned import foreign_owner
+from vitrina.sql.owned import is_open_to_others
 from vitrina.transforms import Row
 
 SQL = queries("marts")
@@ -50,11 +50,20 @@ def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
             conn.execute(statement)
     mart = _fit(conn, wanted, inspect(conn, schema, table) if ddl else found, _unique_keys(conn, wanted))
     seal = Seal(mart.identifier, wanted.scratch) if sealed else None
-    watched = wanted if not sealed and foreign_owner(conn, schema, table) else None
+    watched = wanted if not sealed and is_open_to_others(conn, schema, table) else None
     return replace(mart, seal=seal, watched=watched), [statement.as_string(conn) for statement in ddl]
 
 
-def foresee_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
+@dataclass(frozen=True)
+class Foreseen:
+    """A mart as the next run would have it."""
+
+    mart: Mart
+    ddl: list[str]  # what the run would execute first
+    exists: bool
+
+
+def foresee_mart(conn: Connection, wanted: Wanted) -> Foreseen:
     """The same as `prepare_mart` would give, and nothing is changed. A ConfigError if the mart does not fit."""
     check_width(wanted.columns)
     check_types(conn, wanted.columns)
@@ -64,7 +73,7 @@ def foresee_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
     unique = _unique_keys(conn, wanted) if found else [{"columns": wanted.key, "primary": True}]
     mart = _fit(conn, wanted, found | {c.name: MartColumn.of(c) for c in new}, unique)
     seal = Seal(mart.identifier, wanted.scratch) if sealed else None
-    return replace(mart, seal=seal), [statement.as_string(conn) for statement in ddl]
+    return Foreseen(replace(mart, seal=seal), [statement.as_string(conn) for statement in ddl], bool(found))
 
 
 def inspect(conn: Connection, schema: str, table: str) -> dict[str, MartColumn]:

@@ -4,24 +4,39 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, Self
 
 import psycopg
 from psycopg import sql
-from psycopg.adapt import AdaptersMap
-from psycopg.rows import dict_row, tuple_row
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import dict_row
 
 from vitrina.domain.findings import Finding
 from vitrina.domain.positions import Place
-from vitrina.meta.db import Connection, cancel, connect, fetch_all, prepare, transaction, translated
+from vitrina.meta.db import (
+    Connection,
+    cancel,
+    check_conninfo,
+    connect,
+    describe_prepared,
+    fetch_all,
+    prepare,
+    transaction,
+    translated,
+)
 from vitrina.meta.repos.clock import Clock
 from vitrina.sources.postgres.continuity import take_place, why_behind
+from vitrina.sources.postgres.granting import naming_grants
 from vitrina.sources.postgres.horizon import SQL as HORIZON
 from vitrina.sources.postgres.horizon import take_horizon
+from vitrina.sources.postgres.sight import list_tables, take_sight
+from vitrina.sources.sight import Seen, Sight
 from vitrina.sources.source import Abilities, Address, Catalogue, Estimate, Horizon, Kind, Source
 from vitrina.sql.dependencies import SETTINGS
 from vitrina.sql.describe import Column, describe
 from vitrina.sql.guard import check_select
+from vitrina.sql.reads import relations_read
 from vitrina.sql.vet import called
 from vitrina.transforms import Row
 from vitrina.transforms.frames import Batch
@@ -57,7 +72,11 @@ class PostgresReader(Source):
 
     def judge(self, select: str, *, schemas: Collection[str], functions: Collection[str] = ()) -> list[Finding]:
         plain = check_select(select, schemas)
-        return called(self.conn, self.settings, plain, schemas=schemas, functions=functions)
+        with naming_grants(self.conn, self.name):
+            return called(self.conn, self.settings, plain, schemas=schemas, functions=functions)
+
+    def reads(self, select: str) -> list[str]:
+        return relations_read(self.conn, self.settings, select)
 
     def describe(self, select: str) -> list[Column]:
         with self._reading():
@@ -68,8 +87,13 @@ class PostgresReader(Source):
         return Estimate(plan["Plan Rows"], plan["Plan Width"])
 
     def rows(self, select: str, size: int) -> Iterator[Batch]:
-        whole = sql.SQL("SELECT q.* FROM (\n{}\n) AS q WHERE $1::text[] IS NOT NULL").format(sql.SQL(select))
-        return self.text_batches(whole, size)
+        return self.text_batches(sql.SQL(select), size)
+
+    def sight(self, schemas: Collection[str], capturer: str | None, setting: str) -> Sight:
+        return take_sight(self.conn, schemas, capturer, setting)
+
+    def tables(self, schemas: Collection[str], limit: int) -> Seen:
+        return list_tables(self.conn, schemas, limit)
 
     def own_settings(self) -> dict[str, str]:
         """What changes results and is this role's own: a statement of another role that lends the query its session, to
@@ -103,16 +127,12 @@ class PostgresReader(Source):
                 yield copy
 
     def text_batches(self, query: sql.Composable, size: int) -> Iterator[Batch]:
-        """Every value as Postgres sent it: for another process to read."""
         with self._reading():
-            cursor = psycopg.RawServerCursor(self.conn, "vitrina_rows", row_factory=tuple_row)
-            _leave_as_text(cursor.adapters)
-            with cursor:
-                cursor.execute(query.as_bytes(self.conn), [[]])
-                described = cursor.description or ()
-                names, types = [c.name for c in described], [c.type_code for c in described]
-                while rows := cursor.fetchmany(size):
-                    yield Batch(names, rows, types)
+            names, types = self._described(query)
+        with self.copy_out(query, "text") as copy:
+            lines = iter(copy)
+            while some := [bytes(line) for line in islice(lines, size)]:
+                yield Batch(names, types, some)
 
     def fetch(self, query: sql.Composable, args: Sequence[str | None] = ()) -> list[Row]:
         with self._reading(), python_forms():
@@ -144,21 +164,20 @@ class PostgresReader(Source):
         register_loaders(cursor.adapters)
         return cursor.execute(query, [list(args)] if args else None, binary=not args)
 
+    def _described(self, query: sql.Composable) -> tuple[list[str], list[int]]:
+        prepare(self.conn, query.as_bytes(self.conn))
+        result = describe_prepared(self.conn)
+        every = range(result.nfields)
+        return [(result.fname(n) or b"").decode() for n in every], [result.ftype(n) for n in every]
+
     def _refuse_several(self, command: sql.Composed) -> None:
         """COPY goes by the simple protocol, which would run several statements; preparing it takes one only."""
         prepare(self.conn, command.as_bytes(self.conn))
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        with translated(), transaction(self.conn, self.settings, read_only=True):
+        with naming_grants(self.conn, self.name), translated(), transaction(self.conn, self.settings, read_only=True):
             yield
-
-
-def _leave_as_text(adapters: AdaptersMap) -> None:
-    """Every value as Postgres sent it, whatever its type."""
-    for known in psycopg.adapters.types:
-        for oid in (known.oid, known.array_oid):
-            adapters.register_loader(oid, psycopg.types.string.TextLoader)
 
 
 def open_reader(address: Address) -> PostgresReader:
@@ -167,4 +186,13 @@ def open_reader(address: Address) -> PostgresReader:
     return PostgresReader(address.name, abilities, connect(address.url, "reader"), address.reading)
 
 
-POSTGRES = Kind(("postgresql", "postgres"), HERE, open_reader)
+def shown(url: str) -> str:
+    """As a URL, whichever way it was written; a socket's folder counts as the host."""
+    parts = conninfo_to_dict(check_conninfo(url))
+    user = f"{parts['user']}@" if parts.get("user") else ""
+    port = f":{parts['port']}" if parts.get("port") else ""
+    secure = f"?sslmode={parts['sslmode']}" if parts.get("sslmode") else ""
+    return f"postgresql://{user}{parts.get('host', '')}{port}/{parts.get('dbname', '')}{secure}"
+
+
+POSTGRES = Kind(("postgresql", "postgres"), HERE, open_reader, shown=shown)

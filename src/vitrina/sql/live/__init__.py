@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Finding
+from vitrina.domain.reasons import Reason
 from vitrina.meta.db import Connection, transaction
 from vitrina.sql.calls import resolve_uses
 from vitrina.sql.dependencies import Needs, find_needs, needs_of
 from vitrina.sql.live.blocks import Model, alias_of, read_variants
 from vitrina.sql.live.catalog import Catalog, look_up
-from vitrina.sql.live.chance import TIED, decided_by_chance
+from vitrina.sql.live.chance import decided_by_chance
 from vitrina.sql.live.impact import Occurrence, everything
 from vitrina.sql.live.nodes import Node, parse_tree
 from vitrina.sql.live.overrides import guardable, override
@@ -87,12 +88,12 @@ def judge_tree(tree: Node, models: Sequence[Model], catalog: Catalog, key: Seque
     """The verdict on every occurrence, by the tree alone; what no model reads is not followed, so it is everything."""
     outputs = _outputs(tree, key)
     if not models:
-        return _everything(_relations(tree), catalog, "the query has too many UNION branches to follow")
+        return _everything(_relations(tree), catalog, Reason.TOO_MANY_BRANCHES)
     if decided_by_chance(tree, models, catalog, outputs.values()):
-        return _everything(_relations(tree), catalog, TIED)
+        return _everything(_relations(tree), catalog, Reason.TIED)
     read = {id(table.entry) for model in models for table in model.tables.values()}
     unread = [entry for entry in _relations(tree) if id(entry) not in read]
-    return judge(models, catalog, outputs, key) + _everything(unread, catalog, "it is read where nothing is followed")
+    return judge(models, catalog, outputs, key) + _everything(unread, catalog, Reason.READ_UNFOLLOWED)
 
 
 def _put(own: Occurrence, occurrences: Sequence[Occurrence]) -> tuple[Occurrence, ...]:
@@ -122,6 +123,6 @@ def _relations(node: Node) -> Iterator[Node]:
         yield from _relations(child)
 
 
-def _everything(entries: Iterable[Node], catalog: Catalog, reason: str) -> list[Occurrence]:
+def _everything(entries: Iterable[Node], catalog: Catalog, reason: Reason) -> list[Occurrence]:
     read = sorted({(catalog.tables[entry.number("relid")].root, alias_of(entry)) for entry in entries})
-    return [everything(table, alias, reason) for table, alias in read]
+    return [everything(table, alias, reason.of()) for table, alias in read]

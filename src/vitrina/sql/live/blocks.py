@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from vitrina.domain.reasons import Reason
+from vitrina.domain.wording import Because
 from vitrina.sql.live.catalog import Catalog, TableInfo
-from vitrina.sql.live.exprs import Expr, Opaque, Ref, Result, conjuncts
+from vitrina.sql.live.exprs import Expr, Opaque, Ref, conjuncts
 from vitrina.sql.live.nodes import Node, nodes_in, walk
 from vitrina.sql.live.translate import Translator
 
@@ -76,7 +78,7 @@ class Block:
     linked: bool  # stands in an expression
     node: Node
     late: bool = False  # that expression is computed after grouping: there may be no row around it
-    items: dict[int, "Table | Block | str"] = field(default_factory=dict)
+    items: dict[int, "Table | Block | Because"] = field(default_factory=dict)
     joins: list[Join] = field(default_factory=list)
     leaves: frozenset[int] = frozenset()
     conditions: list[Condition] = field(default_factory=list)
@@ -222,7 +224,7 @@ class _BlockReader:
         if hidden is None:
             return Ref(block.id, number, attribute, node.number("vartype"))
         if attribute < 1:
-            return Opaque("a whole row of a join")
+            return Opaque(Reason.WHOLE_ROW_OF_A_JOIN.of())
         name = f"{block.id}:{number}.{attribute}."
         if name not in self.builder.hidden:
             reader = _BlockReader(self.builder, block, late=True, prefix=name)
@@ -241,7 +243,7 @@ class _BlockReader:
                 self.block.conditions += [
                     Condition(self.block, position, part, inner, guarded=not positive) for part in conjuncts(test)
                 ]
-        return Opaque(Result.SUBQUERY)
+        return Opaque(Reason.SUBQUERY.of())
 
     def _conditions(self, node: Node | None, join: Join | None) -> None:
         if node is None:
@@ -277,7 +279,7 @@ class _BlockReader:
             scope, query = self._cte(entry)
             block.items[number] = self.builder.block(query, name, scope, block, number)
         else:
-            block.items[number] = "a value that a function or a list gives"
+            block.items[number] = Reason.GIVEN_BY_A_FUNCTION.of()
         for child in nodes_in([entry[source] for source in COMPUTED]):
             self.expr(child, number)
         return frozenset([number])

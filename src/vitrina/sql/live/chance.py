@@ -26,10 +26,6 @@ APART = {
     "setOperations",
     "jointree",
 }  # fields of a query that are read in ways of their own
-TIED = (
-    "of rows that tie in an ORDER BY any may be taken, and the query decides by them which rows there are:"
-    " end the ORDER BY with a unique column"
-)
 
 Scopes: TypeAlias = "tuple[_Scope, ...]"
 

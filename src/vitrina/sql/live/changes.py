@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from vitrina.domain.reasons import COMPUTED, Reason
+from vitrina.domain.wording import Because
 from vitrina.sql.live.blocks import Block, Condition, Join, Model, Position, Table
 from vitrina.sql.live.catalog import Catalog
 from vitrina.sql.live.exprs import (
@@ -20,7 +22,6 @@ from vitrina.sql.live.exprs import (
     Loose,
     Opaque,
     Ref,
-    Result,
     Row,
     bare,
     is_null,
@@ -34,7 +35,7 @@ from vitrina.sql.live.exprs import (
     without,
 )
 
-GROUPING_SETS = "ROLLUP, CUBE or GROUPING SETS, where a row counts in several groups"
+GROUPING_SETS = Reason.GROUPING_SETS.of()
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,12 @@ class ChangedRow:
             self._outputs[block.id, number] = known
         return known
 
-    def why_unstable(self, block: Block) -> str:
-        """Why none of a dirty block's columns may be followed; empty when some may, or when it is a mere aggregate."""
+    def why_unstable(self, block: Block) -> Because | None:
+        """Why none of a dirty block's columns may be followed; None when some may, or when it is a mere aggregate."""
         values = [self.output(block, number) for number in block.outputs]
         reasons = [value.reason for value in values if isinstance(value, Opaque)]
-        telling = [reason for reason in reasons if not isinstance(reason, Result)]
-        return telling[0] if telling and len(reasons) == len(values) else ""
+        telling = [reason for reason in reasons if reason.code not in COMPUTED]
+        return telling[0] if telling and len(reasons) == len(values) else None
 
     def resolve(self, expr: Expr) -> Expr:
         """The expression over columns of tables."""
@@ -103,9 +104,9 @@ class ChangedRow:
             return _column(item, expr)
         if isinstance(item, Block):
             if expr.number < 1:
-                return Opaque("a whole row")
+                return Opaque(Reason.WHOLE_ROW.of())
             return self._with_row(block, expr.item, item, self._retyped(self.output(item, expr.number), expr))
-        return Opaque(item or "a value that cannot be followed")
+        return Opaque(item or Reason.UNKNOWN_VALUE.of())
 
     def _with_row(self, block: Block, number: int, item: Block, value: Expr) -> Expr:
         """A subquery's column, NULL where an outer join leaves the subquery out: a constant is not by itself (R4)."""
@@ -116,7 +117,7 @@ class ChangedRow:
             return value
         rows = sorted(self._steady(item))
         if not rows:
-            return Opaque("a value that an outer join may leave empty")
+            return Opaque(Reason.LEFT_EMPTY.of())
         there = Call("of", (), (inner, Row(rows[0])), inner.type, strict=True)
         return Loose(there) if isinstance(value, Loose) else there
 
@@ -125,7 +126,7 @@ class ChangedRow:
         inner = bare(value)
         if isinstance(inner, Opaque) or inner.type == ref.type:
             return value
-        return Opaque("branches of different types")
+        return Opaque(Reason.OTHER_TYPES.of())
 
     @cached_property
     def demands(self) -> list[Demand]:
@@ -245,11 +246,11 @@ def always_grouped(change: ChangedRow, block: Block, value: Expr) -> Expr:
     return value if covered or not places(value) else Opaque(GROUPING_SETS)
 
 
-def _moved(change: ChangedRow, block: Block, value: Expr) -> str:
+def _moved(change: ChangedRow, block: Block, value: Expr) -> Because | None:
     if block.limited:
-        return "LIMIT or OFFSET, where any row may push out another"
+        return Reason.LIMITED.of()
     if block.aggregated and not block.group:
-        return "an aggregate over all rows"
+        return Reason.OVER_ALL.of()
     if (
         block.group
         and not block.grouping_sets
@@ -259,12 +260,12 @@ def _moved(change: ChangedRow, block: Block, value: Expr) -> str:
     same = _Same(change, block)
     for partition in block.partitions:
         if not _covered(change, same(value), [same(atom) for atom in _resolved(change, partition)]):
-            return "a window that is not partitioned by it"
+            return Reason.OTHER_PARTITION.of()
     if block.distinct_on:
         atoms = [same(atom) for atom in _resolved(change, block.distinct_on)]
         if not _covered(change, same(value), atoms):
-            return "DISTINCT ON other columns"
-    return ""
+            return Reason.OTHER_DISTINCT.of()
+    return None
 
 
 def _resolved(change: ChangedRow, atoms: Iterable[Expr]) -> list[Expr]:
@@ -315,9 +316,9 @@ def _unite(names: dict[Expr, Expr], expr: Expr) -> None:
 def _column(table: Table, ref: Ref) -> Expr:
     info = table.info.columns.get(ref.number)
     if info is None:
-        return Opaque("a whole row")
+        return Opaque(Reason.WHOLE_ROW.of())
     if info.generated:
-        return Opaque(f"the generated column {info.name}")
+        return Opaque(Reason.GENERATED.of(column=info.name))
     return Col(table.place, info.name, ref.type, info.required)
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import TypeAlias
 
 from psycopg import sql
+
+from vitrina.domain.reasons import Reason
+from vitrina.domain.wording import Because
 
 NONE: frozenset[str] = frozenset()
 COMMA = sql.SQL(", ")
@@ -52,19 +54,11 @@ class Call:
     exact: bool = False  # an equality whose sides are then the same value
 
 
-class Result(StrEnum):
-    """What is computed from many rows: why it cannot be followed, and little news by itself."""
-
-    AGGREGATE = "the result of an aggregate"
-    WINDOW = "the result of a window function"
-    SUBQUERY = "the result of a subquery"
-
-
 @dataclass(frozen=True)
 class Opaque:
     """What cannot be followed, and why."""
 
-    reason: str
+    reason: Because
 
 
 @dataclass(frozen=True)
@@ -89,7 +83,7 @@ class Row:
 
 Expr: TypeAlias = Ref | Col | Const | Call | Opaque | Loose | Row
 
-COMPUTED_WITH_LOOSE = "a computation on values that can be equal and look different (1.0, 1.00)"
+COMPUTED_WITH_LOOSE = Reason.COMPUTED_WITH_LOOSE.of()
 
 
 def parts(expr: Expr) -> tuple[Expr, ...]:
@@ -124,11 +118,11 @@ def columns(expr: Expr) -> frozenset[Col]:
     return frozenset([expr]) if isinstance(expr, Col) else frozenset[Col]().union(*map(columns, parts(expr)))
 
 
-def obstacle(expr: Expr) -> str:
-    """Why it cannot be computed from columns; empty when it can."""
+def obstacle(expr: Expr) -> Because | None:
+    """Why it cannot be computed from columns; None when it can."""
     if isinstance(expr, Opaque):
         return expr.reason
-    return next((reason for reason in map(obstacle, parts(expr)) if reason), "")
+    return next((reason for reason in map(obstacle, parts(expr)) if reason), None)
 
 
 def is_null(expr: Expr) -> bool:

@@ -7,7 +7,8 @@ from typing import Literal
 from psycopg import sql
 
 from vitrina.domain.findings import Code
-from vitrina.domain.wording import Data, fill
+from vitrina.domain.reasons import Reason
+from vitrina.domain.wording import Because, Data
 from vitrina.sql.describe import Column
 from vitrina.sql.live.blocks import Table
 from vitrina.sql.live.exprs import Col, Writer, columns
@@ -38,10 +39,11 @@ class Occurrence:
         return "everything" if self.code in (Code.REFRESHES_EVERYTHING, Code.OLD_VALUE_UNTOLD) else "keys"
 
     @property
-    def reason(self) -> str:
+    def reason(self) -> Because:
         """The verdict in words, and what would better it if little is needed."""
-        said = fill(self.code.text, self.data)
-        return f"{said}; {fill(self.code.remedy, self.data)} mends that" if self.code is Code.OLD_VALUE_UNTOLD else said
+        if self.code is Code.OLD_VALUE_UNTOLD:
+            return Reason.OLD_VALUE_UNTOLD.of(**self.data)
+        return Reason.EVERYTHING.of(**self.data) if self.verdict == "everything" else Because(self.code, self.data)
 
     def impact(self, images: sql.Composable) -> sql.Composed:
         """SELECT DISTINCT the touched keys; `images` stands after FROM and gives old and new rows."""
@@ -60,7 +62,7 @@ class Occurrence:
         )
 
 
-def everything(table: str, alias: str, reason: str) -> Occurrence:
+def everything(table: str, alias: str, reason: Because) -> Occurrence:
     """A table whose changes may touch any key."""
     return Occurrence(table, alias, Code.REFRESHES_EVERYTHING, {"table": table, "reason": reason})
 

@@ -7,6 +7,8 @@ from heapq import heappop, heappush
 from itertools import chain, combinations, count
 from typing import TypeAlias
 
+from vitrina.domain.reasons import Reason
+from vitrina.domain.wording import Because
 from vitrina.sql.live.changes import ChangedRow, Demand, key_strict
 from vitrina.sql.live.exprs import (
     Call,
@@ -44,7 +46,7 @@ class Path:
 class NoPath:
     """Why there is none."""
 
-    reason: str
+    reason: Because
 
 
 def find_paths(change: ChangedRow, keys: Keys, wanted: Sequence[str]) -> list[Path] | NoPath:
@@ -54,10 +56,10 @@ def find_paths(change: ChangedRow, keys: Keys, wanted: Sequence[str]) -> list[Pa
     """
     for name in wanted:
         if reason := obstacle(keys[name]):
-            return NoPath(f"{name} depends on {reason}")
+            return NoPath(Reason.DEPENDS_ON.of(column=name, reason=reason))
     optional = optional_sources(change, keys, wanted)
     if len(optional) > MOST_OPTIONAL:
-        return NoPath(f"{', '.join(wanted)} is put together from too many outer joins")
+        return NoPath(Reason.TOO_MANY_JOINS.of(columns=list(wanted)))
     found: list[Path] = []
     for missing in _subsets(sorted(optional)):
         nulled = {name: without(expr, missing) for name, expr in keys.items()}
@@ -193,16 +195,15 @@ def substitutes(classes: Mapping[Expr, Sequence[Expr]], expr: Expr) -> Sequence[
     return classes.get(expr, ())
 
 
-def _untied(change: ChangedRow, wanted: Sequence[str]) -> str:
+def _untied(change: ChangedRow, wanted: Sequence[str]) -> Because:
     """Why no path leads to the key, in words about the innermost obstacle."""
-    names = ", ".join(wanted)
     blocks = [block for block in change.table.block.chain() if block.parent]
     for block in blocks:
         if reason := change.why_unstable(block):
-            return f"the subquery it is in has {reason}"
+            return Reason.SUBQUERY_HAS.of(reason=reason)
     if any(block.linked for block in blocks):
-        return f"the subquery it is in is not tied to {names}"
-    return f"no condition ties it to {names}"
+        return Reason.SUBQUERY_UNTIED.of(columns=list(wanted))
+    return Reason.UNTIED.of(columns=list(wanted))
 
 
 def _cast(expr: Expr, like: Expr) -> Expr:

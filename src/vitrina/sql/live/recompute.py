@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import postgast
 from psycopg import sql
 
+from vitrina.domain.reasons import Reason
+from vitrina.domain.wording import Because
+from vitrina.sql import grammar
 from vitrina.sql.describe import Column
 from vitrina.sql.live.ties import Tie
 
@@ -39,7 +41,7 @@ class Recompute:
     """The cheapest way for each number of keys; `reason` says why none of them is worth it, if so."""
 
     ways: Mapping[int, Way]
-    reason: str = ""
+    reason: Because | None = None
 
     def way(self, keys: int) -> Way:
         """The way for about so many keys."""
@@ -109,10 +111,10 @@ def inside(
 ) -> str:
     """The query with the restriction put into the subqueries, CTEs and views that are tied to the key, or nothing."""
     wanted = [tie for tie in ties if tie.key in key]
-    tree = postgast.parse(select)
+    tree = grammar.parse(select)
     arrays = dict(zip(key, _arrays(columns, key, args), strict=True))
     done = [_restrict(tree.stmts[0].stmt.select_stmt.from_clause, tie, arrays[tie.key]) for tie in wanted]
-    return postgast.deparse(tree) if any(done) else ""
+    return grammar.deparse(tree) if any(done) else ""
 
 
 def choose_recompute(
@@ -128,11 +130,7 @@ def choose_recompute(
         priced = [(_price(cost, way, size, samples), way) for way in sparing]
         prices[size], chosen[size] = min(priced, key=lambda pair: pair[0])
     if prices[fewest] > bound:
-        reason = (
-            f"the query cannot be read for some keys only (cost {prices[fewest]:,.0f} for {fewest}, "
-            f"{everything:,.0f} for all), so every change means a full comparison"
-        )
-        return Recompute(chosen, reason)
+        return Recompute(chosen, Reason.NOT_FOR_SOME.of(cost=prices[fewest], keys=fewest, whole=everything))
     return Recompute(chosen)
 
 
@@ -165,7 +163,7 @@ def _alias(item: Any) -> str:
 def _wrap(item: Any, tie: Tie, array: sql.Composed) -> None:
     alias, column = sql.Identifier(tie.alias), sql.Identifier(tie.alias, tie.column)
     text = sql.SQL("SELECT * FROM (SELECT * FROM x WHERE {} = ANY ({})) AS {}").format(column, array, alias)
-    outer = postgast.parse(text.as_string(None)).stmts[0].stmt.select_stmt.from_clause[0]
+    outer = grammar.parse(text.as_string(None)).stmts[0].stmt.select_stmt.from_clause[0]
     outer.range_subselect.subquery.select_stmt.from_clause[0].CopyFrom(item)
     item.CopyFrom(outer)
 

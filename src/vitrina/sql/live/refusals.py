@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterator
 
-import postgast
-
 from vitrina.domain.errors import ConfigError
+from vitrina.sql import grammar
 from vitrina.sql.calls import Call, Resolved
 from vitrina.sql.live.catalog import TEXTS, Catalog, TableInfo
 from vitrina.sql.live.nodes import Node, nodes_in, walk
@@ -13,7 +12,6 @@ from vitrina.sql.rules import reads_clock
 
 KINDS = {"f": "a foreign table", "m": "a materialised view"}
 CLOCK_WORD = re.compile(r"(?<![a-z])(now|today|tomorrow|yesterday)(?![a-z])", re.IGNORECASE)
-LITERALS = (postgast.pg_query_pb2.SCONST, postgast.pg_query_pb2.USCONST)
 CAST = "COERCEVIAIO"
 # What of a node may hold other nodes; whatever else does is of a server that these rules do not know.
 CLAUSES = {
@@ -59,7 +57,8 @@ def _clock_literals(select: str, tree: Node) -> Iterator[str]:
     nodes = list(walk(tree))
     kept = {node.number("location") for node in nodes if _is_text(node)}
     encoded = select.encode()
-    literals = [token for token in postgast.scan(select).tokens if token.token in LITERALS]
+    kinds = (grammar.pg_query_pb2.SCONST, grammar.pg_query_pb2.USCONST)
+    literals = [token for token in grammar.scan(select).tokens if token.token in kinds]
     found = [encoded[token.start : token.end].decode() for token in literals if token.start not in kept]
     casts = (node for node in nodes if node.kind == CAST and node.number("resulttype") not in TEXTS)
     found += [_text(below) for node in casts for below in walk(node) if _is_text(below)]

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from vitrina.domain.reasons import Reason
 from vitrina.sql.live.catalog import BOOL, BPCHAR, INT2, INT4, INT8, NAME, OID, TEXTS, UUID, Catalog
-from vitrina.sql.live.exprs import Call, Const, Expr, Opaque, Result
+from vitrina.sql.live.exprs import Call, Const, Expr, Opaque
 from vitrina.sql.live.nodes import Node
 
 NUMBERS = {INT2: 2, INT4: 4, INT8: 8, OID: 4}
@@ -37,19 +38,19 @@ class Translator:
     def expr(self, node: Node) -> Expr:
         """The expression of a node."""
         known = getattr(self, f"_{node.kind.lower()}", None)
-        return known(node) if known else self._unknown(node, "an expression that cannot be followed")
+        return known(node) if known else self._unknown(node, Reason.UNKNOWN_EXPRESSION)
 
     def exprs(self, nodes: Sequence[Node]) -> tuple[Expr, ...]:
         """Several."""
         return tuple(self.expr(node) for node in nodes)
 
-    def _unknown(self, node: Node, reason: str) -> Opaque:
+    def _unknown(self, node: Node, reason: Reason) -> Opaque:
         for child in node.children():
             self.expr(child)  # for the subqueries inside
-        return Opaque(reason)
+        return Opaque(reason.of())
 
     def _query(self, _node: Node) -> Expr:
-        return Opaque("a subquery")
+        return Opaque(Reason.A_SUBQUERY.of())
 
     def _var(self, node: Node) -> Expr:
         return self.scope.column(node)
@@ -58,20 +59,20 @@ class Translator:
         return self.scope.sublink(node)
 
     def _aggref(self, node: Node) -> Expr:
-        return self._unknown(node, Result.AGGREGATE)
+        return self._unknown(node, Reason.AGGREGATE)
 
     def _windowfunc(self, node: Node) -> Expr:
-        return self._unknown(node, Result.WINDOW)
+        return self._unknown(node, Reason.WINDOW)
 
     def _param(self, node: Node) -> Expr:
-        return self.parameters(node) if self.parameters else Opaque("a parameter")
+        return self.parameters(node) if self.parameters else Opaque(Reason.PARAMETER.of())
 
     def _const(self, node: Node) -> Expr:
         type_ = node.number("consttype")
         if node.flag("constisnull"):
             return Const(None, type_)
         text = _decode(type_, bytes(node.items("constvalue")), self.catalog.encoding)
-        return Opaque(f"a constant of type {self.catalog.types[type_]}") if text is None else Const(text, type_)
+        return Opaque(Reason.CONSTANT.of(type=self.catalog.types[type_])) if text is None else Const(text, type_)
 
     def _opexpr(self, node: Node) -> Expr:
         operator = self.catalog.operators[node.number("opno")]
@@ -113,7 +114,7 @@ class Translator:
 
     def _funcexpr(self, node: Node) -> Expr:
         if node.flag("funcretset"):
-            return self._unknown(node, "a function that gives several rows")
+            return self._unknown(node, Reason.SEVERAL_ROWS)
         function = self.catalog.functions[node.number("funcid")]
         form = "variadic" if node.flag("funcvariadic") else "function"
         args, type_ = self.exprs(node.items("args")), node.number("funcresulttype")
@@ -125,7 +126,7 @@ class Translator:
     def _coerceviaio(self, node: Node) -> Expr:
         arg, type_ = self.expr(node["arg"]), node.number("resulttype")
         if type_ not in TEXTS:
-            return Opaque("a cast that could fail on rows that the query leaves out")
+            return Opaque(Reason.CAST_MAY_FAIL.of())
         return Call("cast", ("as text",), (arg,), type_, strict=True)
 
     def _coalesceexpr(self, node: Node) -> Expr:
@@ -141,7 +142,7 @@ class Translator:
 
     def _nulltest(self, node: Node) -> Expr:
         if node.flag("argisrow"):
-            return self._unknown(node, "a test of a whole row")
+            return self._unknown(node, Reason.TEST_OF_A_ROW)
         return Call("is not null" if node.number("nulltesttype") else "is null", (), (self.expr(node["arg"]),), BOOL)
 
     def _scalararrayopexpr(self, node: Node) -> Expr:
@@ -163,7 +164,7 @@ class Translator:
         return Call("case", (), (*args, otherwise), type_)
 
     def _casetestexpr(self, _node: Node) -> Expr:
-        return self._tested[-1] if self._tested else Opaque("an expression that cannot be followed")
+        return self._tested[-1] if self._tested else Opaque(Reason.UNKNOWN_EXPRESSION.of())
 
 
 def _never_zero(divisor: Expr, type_: int) -> Expr:
@@ -171,7 +172,7 @@ def _never_zero(divisor: Expr, type_: int) -> Expr:
     if isinstance(divisor, Const) and divisor.text not in (None, "0", "-1"):
         return divisor
     if type_ not in DIVISORS or isinstance(divisor, Const):
-        return Opaque("a division, which could fail on rows that the query leaves out")
+        return Opaque(Reason.DIVISION_MAY_FAIL.of())
     is_zero = Call("operator", EQUALS, (divisor, Const("0", type_)), BOOL, strict=True)
     return Call("case", (), (is_zero, Const(None, type_), divisor), type_)
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 
 from vitrina.domain.findings import Code
+from vitrina.domain.reasons import Reason
+from vitrina.domain.wording import Because
 from vitrina.sql.live.blocks import Model, Table
 from vitrina.sql.live.catalog import Catalog
 from vitrina.sql.live.changes import ChangedRow
@@ -13,8 +15,6 @@ from vitrina.sql.live.impact import Occurrence, columns_of, everything, select_o
 from vitrina.sql.live.paths import NoPath, Path, find_paths
 
 MOST_PARTS = 6  # of a key that are tried in every combination
-LOOSE = f"which rows there are depends on {COMPUTED_WITH_LOOSE}: cast before they are grouped"
-CIRCLE = "its way to the key leads through rows that themselves find the key through it"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Choice:
 
     table: Table
     candidates: list[Candidate]
-    reason: str
+    reason: Because
 
     @property
     def candidate(self) -> Candidate | None:
@@ -53,7 +53,9 @@ def judge(
         place: [ChangedRow(model, place, catalog) for model in models if place in model.tables] for place in tables
     }
     if any(decides_with_loose(change, outputs) for change in chain.from_iterable(changes.values())):
-        choices = {place: Choice(table, [], LOOSE) for place, table in tables.items()}
+        choices = {
+            place: Choice(table, [], Reason.LOOSE.of(reason=COMPUTED_WITH_LOOSE)) for place, table in tables.items()
+        }
     else:
         choices = {place: _choose(changes[place], outputs, key) for place in tables}
     break_circles(choices)
@@ -69,7 +71,8 @@ def decides_with_loose(change: ChangedRow, outputs: Mapping[str, int]) -> bool:
 
 
 def _choose(changes: Sequence[ChangedRow], outputs: Mapping[str, int], key: Sequence[str]) -> Choice:
-    candidates, reason = [], ""
+    candidates: list[Candidate] = []
+    reason: Because | None = None
     for wanted in _parts_of(key):
         paths: list[Path] = []
         for change in changes:
@@ -82,7 +85,7 @@ def _choose(changes: Sequence[ChangedRow], outputs: Mapping[str, int], key: Sequ
         else:
             if paths:
                 candidates.append(Candidate(wanted, tuple(dict.fromkeys(paths))))
-    return Choice(changes[0].table, candidates, reason or "its rows never have a key")
+    return Choice(changes[0].table, candidates, reason or Reason.NEVER_A_KEY.of())
 
 
 def _parts_of(key: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -103,7 +106,7 @@ def break_circles(choices: Mapping[str, Choice]) -> None:
         choice = choices[movable[0] if movable else circle[-1]]
         choice.candidates.pop(0)
         if not choice.candidates:
-            choice.reason = CIRCLE
+            choice.reason = Reason.CIRCLE.of()
 
 
 def _circle(choices: Mapping[str, Choice]) -> list[str]:

@@ -269,24 +269,68 @@ function colour(name) {
   return found;
 }
 
+const CHARTS = {
+  // by name: the times, the unit, and label, values and colour of each line
+  seconds: { at: "at", unit: "s", lines: [["duration", "seconds", "accent"]] },
+  rows: { at: "at", lines: [["rows read", "read", "quiet"], ["rows changed", "changed", "accent"]] },
+  latency: { at: "minutes", unit: "ms", lines: [["99 of 100", "p99", "quiet"], ["median", "p50", "accent"]] },
+  backlog: { at: "minutes", lines: [["changes left", "backlog", "accent"]] },
+};
+const compact = new Intl.NumberFormat(root.lang, { notation: "compact", maximumFractionDigits: 1 });
+const UP = { ms: [1000, "s"], s: [60, "min"], min: [60, "h"] };
+
+// A value with the unit that reads best: 0.4 s, 12 min, 1.2K.
+function measured(value, unit) {
+  if (value == null) return "–";
+  if (unit && UP[unit] && value >= UP[unit][0] * (unit === "ms" ? 1 : 2)) return measured(value / UP[unit][0], UP[unit][1]);
+  return compact.format(value) + (unit ? ` ${say(unit)}` : "");
+}
+
+// Ticks as the reader's language writes times, in the zone that they chose; the day below the first tick of each.
+function tickTimes(seconds, step) {
+  const timeZone = root.dataset.times === "utc" ? "UTC" : undefined;
+  const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...(step < 60 && { second: "2-digit" }) };
+  const time = new Intl.DateTimeFormat(root.lang, { timeZone, ...clock });
+  const day = new Intl.DateTimeFormat(root.lang, { timeZone, day: "numeric", month: "short" });
+  let before = "";
+  return seconds.map((second) => {
+    const at = second * 1000, today = day.format(at);
+    const text = step >= 86400 ? today : time.format(at) + (today === before ? "" : `\n${today}`);
+    before = today;
+    return text;
+  });
+}
+
 function drawCharts() {
   const data = document.getElementById("chart-data");
   if (!data || !window.uPlot) return;
   const series = JSON.parse(data.textContent);
   for (const place of all("[data-chart]")) {
     place.replaceChildren();
-    const rows = place.dataset.chart === "rows";
-    const lines = rows ? [["rows read", "read", "quiet"], ["rows changed", "changed", "accent"]] : [["duration, s", "seconds", "accent"]];
+    const { at, unit, lines } = CHARTS[place.dataset.chart];
+    const times = series[at];
     const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line") } };
     new uPlot(
       {
         width: place.clientWidth,
         height: 160,
-        axes: [axis, { ...axis, size: 60 }],
-        scales: { y: { range: (_, low, high) => [0, high || 1] } },
-        series: [{}, ...lines.map(([label, , name]) => ({ label: say(label), stroke: colour(name), width: 1.5, points: { show: series.at.length < 40 } }))],
+        axes: [
+          { ...axis, space: 64, values: (_, splits, axisIndex, space, step) => tickTimes(splits, step) },
+          { ...axis, size: 64, values: (_, splits) => splits.map((value) => measured(value, unit)) },
+        ],
+        scales: { x: { range: (_, first, last) => (first < last ? [first, last] : [first - 60, last + 60]) }, y: { range: (_, low, high) => [0, high || 1] } },
+        series: [
+          { label: say("time"), value: (_, second) => (second == null ? "–" : tickTimes([second], 0)[0].replace("\n", ", ")) },
+          ...lines.map(([label, , name]) => ({
+            label: say(label),
+            stroke: colour(name),
+            width: 1.5,
+            points: { show: times.length < 40 },
+            value: (_, value) => measured(value, unit),
+          })),
+        ],
       },
-      [series.at, ...lines.map(([, key]) => series[key])],
+      [times, ...lines.map(([, key]) => series[key])],
       place,
     );
   }
@@ -326,6 +370,15 @@ for (const kind of ["pointerover", "focusin"]) {
   });
 }
 
+// A node leads to its columns, below; with Ctrl or another button, to its page, as any link.
+document.addEventListener("click", async (event) => {
+  const node = event.target.closest?.("a[data-columns]");
+  if (!node || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  await htmx.ajax("GET", node.dataset.columns, { target: "#columns-of", swap: "innerHTML" });
+  document.getElementById("t-columns-of")?.focus();
+});
+
 // ── the door: a link brings its secret after the # ──────────────────────────────────────────────────────────────
 const door = document.querySelector("[data-door]");
 if (door && location.hash.length > 20) {
@@ -334,6 +387,7 @@ if (door && location.hash.length > 20) {
   door.elements.token.required = false;
   door.requestSubmit();
 }
+document.querySelector("[data-onward]")?.requestSubmit(); // back from a provider: no GET signs anybody in
 
 // ── and go ───────────────────────────────────────────────────────────────────────────────────────────────────────
 document.addEventListener("htmx:afterSettle", (event) => {

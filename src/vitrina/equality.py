@@ -32,11 +32,11 @@ def count_different_documents(reader: Source, plan: Plan, elastic: Elastic) -> i
     elastic.refresh(index)
     found = {_document(held.id, held.text or "") for held in elastic.scan(index)}
     key = sql.SQL(" || '|' || ").join(sql.SQL("q.{}::text").format(sql.Identifier(name)) for name in plan.key)
-    text = sql.SQL("SELECT {} AS id, row_to_json(q.*)::text AS document FROM (\n{}\n) AS q WHERE $1::text[] = '{{}}'")
+    text = sql.SQL("SELECT {} AS id, row_to_json(q.*)::text AS document FROM (\n{}\n) AS q")
     wanted = {
-        _document(id_, document)
+        _document(row["id"], row["document"])
         for batch in reader.text_batches(text.format(key, sql.SQL(plan.select)), ROWS_AT_ONCE)
-        for id_, document in batch.rows
+        for row in load_rows(batch)
     }
     return len(found ^ wanted)
 
@@ -62,7 +62,7 @@ def _compare_rows(reader: Source, plan: Plan, columns: list[Column]) -> int:
     transformer = resolve_transformer(plan.transforms, columns, plan.key)
     names = sql.SQL(", ").join(c.identifier for c in transformer.columns)
     mart = reader.fetch(sql.SQL("SELECT {} FROM {}").format(names, sql.Identifier(*plan.target.split("."))))
-    query = QueryText(plan.select, tuple(columns), plan.key).by_range(lower=False, upper=False)
+    query = QueryText(plan.select, tuple(columns), plan.key).whole()
     expected = [
         row for batch in reader.text_batches(query, ROWS_AT_ONCE) for row in transformer.apply(load_rows(batch))
     ]

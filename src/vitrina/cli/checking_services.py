@@ -1,0 +1,102 @@
+"""The doctor's look at what else there is to answer: Elasticsearch, the API and the runners."""
+
+from collections.abc import Sequence
+from contextlib import closing
+
+from vitrina import __version__, bootstrap
+from vitrina.cli.checking import UP, Check, Checks
+from vitrina.cli.processes import Background
+from vitrina.client import Client, ClientError, Runner, find_token, find_url, is_alive
+from vitrina.domain.policy import ES_TARGET_PREFIX
+from vitrina.embedded.elasticsearch import embedded_elasticsearch, find_server
+from vitrina.settings import Settings
+
+SEARCH_VERSIONS = ("8", "9")
+UP_SEARCH = "vitrina up --search (after vitrina down, if the stack runs)"
+
+
+def check_search(settings: Settings) -> Checks:
+    """Only pipelines to es: need it, so that none at all is well too."""
+    found = bootstrap.running_search(settings)
+    if found.elasticsearch_url:
+        yield from _search_server(found)
+        yield _indexes(found)
+    elif embedded_elasticsearch(settings).exists():
+        yield Check("warn", "Elasticsearch", "the embedded one is not running: pipelines to es: would fail", UP_SEARCH)
+    else:
+        yield Check("ok", "Elasticsearch", f"none, for no pipeline to es:; ELASTICSEARCH_URL names one, or {UP_SEARCH}")
+
+
+def _search_server(settings: Settings) -> Checks:
+    """Whether it answers, and how it is."""
+    from vitrina.sinks.elasticsearch.client import Elastic  # only here: most have none
+
+    with closing(Elastic(settings)) as elastic:
+        health, version = elastic.health().body["status"], elastic.version()
+    said = f"version {version} at {find_server(settings).url}, health {health}"
+    if health == "red":
+        yield Check("fail", "Elasticsearch", said, "some index has lost a primary shard: GET _cluster/health/INDEX")
+    elif version.split(".")[0] not in SEARCH_VERSIONS:
+        yield Check("warn", "Elasticsearch", f"{said}: not one that Vitrina is tested with", "use Elasticsearch 8 or 9")
+    else:
+        yield Check("ok", "Elasticsearch", said)
+
+
+def _indexes(settings: Settings) -> Check:
+    allowed = ", ".join(settings.allowed_es_indexes)
+    if allowed:
+        return Check("ok", "indexes", f"allowed: {allowed}")
+    remedy = "name them in VITRINA_ALLOWED_ES_INDEXES, e.g. film_*"
+    return Check("warn", "indexes", "none is allowed: pipelines to es: are refused", remedy)
+
+
+def check_api(settings: Settings) -> Checks:
+    """With the token of whoever asks."""
+    url = find_url(settings.url, settings.home)
+    try:
+        is_alive(url)
+    except ClientError as error:
+        yield _silent(settings, url, error)
+        return
+    yield Check("ok", "API", f"answers at {url}")
+    token = find_token(settings.token.get_secret_value() if settings.token else None, settings.home)
+    if not token:
+        yield Check("fail", "token", "there is none", "vitrina up, or set VITRINA_TOKEN")
+        return
+    with Client(url, token, retries=0) as client:
+        try:
+            runners = [runner for runner in client.runners() if runner.alive]
+        except ClientError as error:
+            yield Check("fail", "token", error.message, error.remedy)
+            return
+    yield Check("ok", "token", "good")
+    yield from _runners([runner.version for runner in runners])
+    yield from find_neighbours(runners)
+
+
+def find_neighbours(runners: Sequence[Runner]) -> Checks:
+    """Who does not answer the runners: their pipelines wait, and nobody else."""
+    for runner in runners:
+        for name, outage in runner.neighbours.items():
+            who = "Elasticsearch" if name == ES_TARGET_PREFIX else f"source {name}"
+            said = f"{runner.name} waits for {who} since {outage['since']}: {outage['error']}"
+            yield Check("warn", "neighbours", said, "look at it; what waits goes on by itself once it answers")
+
+
+def _silent(settings: Settings, url: str, error: ClientError) -> Check:
+    if settings.url:
+        return Check("fail", "API", error.message, "correct VITRINA_URL, or start it with: vitrina serve")
+    if (settings.home / "api.pid").exists() and Background(settings.home, "api").pid is None:
+        return Check("fail", "API", "it was started and has died", "see why in: vitrina logs; then: vitrina up")
+    return Check("warn", "API", f"not running at {url}", UP)
+
+
+def _runners(versions: list[str]) -> Checks:
+    others = sorted({version for version in versions if version != __version__})
+    if not versions:
+        yield Check("fail", "runners", "none is alive: nothing will run", "vitrina up, or vitrina runner")
+    elif others:
+        said = f"{len(versions)} alive, of other versions too: {', '.join(others)} (this is {__version__})"
+        yield Check("warn", "runners", said, "restart them: vitrina down, vitrina up")
+    else:
+        yield Check("ok", "runners", f"{len(versions)} alive, version {__version__}")

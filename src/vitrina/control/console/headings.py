@@ -1,0 +1,76 @@
+"""What people call the editor's fields and choices, under which heading each stands, and when it matters."""
+
+OTHERS = "More"
+GROUPS = (
+    ("What it is", ("name", "description", "labels")),
+    ("Query", ("source", "source_query", "source_table", "source_type")),
+    ("Mart", ("target_table", "key", "on_drift", "publish", "mapping", "settings", "adopt")),
+    ("How it is kept", ("mode", "incremental_key", "incremental_id_key", "impact", "batch_size")),
+    ("Checks", ("checks",)),
+    ("When it runs", ("schedule_interval", "after", "freshness_limit", "on_failure", "enabled")),
+    ("Python on the way", ("python_task", "tasks", "type")),
+)
+USUAL = (
+    *("name", "description", "labels", "source", "source_query", "target_table", "key", "mapping", "settings", "adopt"),
+    *("mode", "incremental_key", "incremental_id_key", "impact", "checks"),
+    *("schedule_interval", "after", "freshness_limit", "python_task"),
+)
+# Another field, and what it has to be: one of some values, to hold a text (~), or nothing.
+MATTERS = {
+    "incremental_key": "mode=incremental",
+    "incremental_id_key": "mode=incremental",
+    "impact": "mode=live",
+    "after": "mode=full,incremental",
+    "mapping": "target_table~:",
+    "settings": "target_table~:",
+    "adopt": "target_table~:",
+    "type": "tasks~:",
+    "source_table": "source_query=",
+}
+TITLES = {
+    "name": "Name",
+    "description": "Description",
+    "labels": "Labels",
+    "source": "Source",
+    "source_type": "Kind of source",
+    "source_query": "SELECT",
+    "source_table": "Whole table",
+    "target_table": "Target",
+    "key": "Key",
+    "mode": "Mode",
+    "incremental_key": "Cursor column",
+    "incremental_id_key": "Tie-breaker column",
+    "batch_size": "Batch",
+    "schedule_interval": "Schedule",
+    "after": "After others",
+    "freshness_limit": "Oldest that is fresh",
+    "on_failure": "After a failure",
+    "enabled": "Enabled",
+    "python_task": "Transform",
+    "type": "Type",
+    "tasks": "Task plan",
+    "on_drift": "New columns",
+    "publish": "Readers see",
+    "mapping": "Mapping of fields",
+    "settings": "Settings of the index",
+    "checks": "What is asked of its rows",
+    "adopt": "Take over an index",
+    "impact": "Impact queries",
+}
+CHOICES = {
+    ("source", "warehouse"): "the warehouse",
+    ("mode", "full"): "compare everything",
+    ("mode", "incremental"): "follow a cursor",
+    ("mode", "live"): "follow changes",
+    ("after", ""): "of no other pipeline",
+    ("after", "upstream"): "after those whose marts it reads",
+    ("on_failure", "stop"): "stop until somebody runs it",
+    ("on_failure", "retry"): "try again later",
+    ("on_drift", "fail"): "stop, and say so",
+    ("on_drift", "add"): "add them to the mart",
+    ("publish", "batches"): "batch after batch",
+    ("publish", "atomic"): "all at once",
+    ("python_task", ""): "none",
+    ("type", "SQL"): "SQL alone",
+    ("type", "PYTHON"): "with transforms",
+}

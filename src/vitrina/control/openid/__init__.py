@@ -1,0 +1,1 @@
+"""Signing in by OpenID Connect: the provider that the settings name, what it says, and whom that lets in."""

@@ -1,0 +1,104 @@
+"""One mart in a crew's hands: begun as a run is, and driven a step at a time."""
+
+from collections.abc import Generator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from vitrina.capture.log import Tip
+from vitrina.domain.errors import VitrinaError
+from vitrina.domain.pipeline import Pipeline
+from vitrina.domain.positions import LivePosition
+from vitrina.engine.job import Mode, Step, StepDown, rest
+from vitrina.engine.live.staying import Staying
+from vitrina.failpoints import reach
+from vitrina.meta.repos.leases import Claim
+from vitrina.planning import check_plan
+from vitrina.runner.assembly import Assembly
+from vitrina.runner.control import RunControl
+from vitrina.runner.identity import Identity
+from vitrina.runner.ledger import HourLedger
+from vitrina.runner.runlog import RunLog
+from vitrina.runner.sharing import Sessions
+from vitrina.sinks.registry import resolve_mode
+from vitrina.sources.connections import Connections
+
+LOCKS = {"lock_timeout": "1s"}  # whoever locks a mart keeps the others of its crew no longer
+
+
+@dataclass
+class Trouble:
+    """Of one mart: how often in a row, and when last; monotonic."""
+
+    count: int = 0
+    at: float = 0.0
+
+
+@dataclass
+class Followed:
+    """Of one crew. What it does is committed under its own epoch, through the sessions of all."""
+
+    claim: Claim
+    control: RunControl
+    is_suspect: bool  # some runner was lost over it, and it has not shown yet that it does no harm
+    steps: Generator[Step, None, None] | None = None
+    mode: Mode | None = None
+    ledger: HourLedger | None = None
+    stay: Staying | None = None
+    is_busy: bool = True
+    kept: int = 0  # the last change that its position in the meta-store is at
+
+    def is_due(self, tip: Tip, now: float) -> bool:
+        """Whether there is something to do, as far as the log tells."""
+        if self.is_busy or self.stay is None or self.stay.wake_at <= now:
+            return True
+        return not self.stay.waits and tip.concerns(self.stay.tables, self.stay.at)
+
+    @property
+    def rests(self) -> bool:
+        """It has everything that concerns it."""
+        return self.stay is not None and not self.is_busy and not self.stay.waits
+
+    def advance(self, shared: Sessions, connections: Connections, identity: Identity) -> bool:
+        """One step, committed; False: it rests."""
+        steps = self.steps or self._begin(shared, connections, identity)
+        step = next(steps, None)
+        if step is None:
+            raise StepDown("what comes next has to be compared in full")
+        self.is_busy = step is not rest
+        if self.is_busy:
+            assert self.ledger
+            reach("following")
+            self.ledger.commit(step)
+        return self.is_busy
+
+    def _begin(self, shared: Sessions, connections: Connections, identity: Identity) -> Generator[Step, None, None]:
+        """As a run is begun, over what all of the crew share."""
+        plan = check_plan(pipeline := Pipeline.parse(self.claim.config), connections.settings)
+        if not plan.continuous:
+            raise StepDown("it is not to be followed any more")
+        said = RunLog(shared.meta, self.claim)
+        assembly = Assembly(self.claim, pipeline, plan, connections, shared.reader, self.control, said)
+        self.stay = Staying(shared.feed)
+        job = replace(assembly.job(shared.meta), stay=self.stay)
+        if isinstance(job.position, LivePosition):
+            self.kept = self.stay.at = job.position.id
+        self.ledger = assembly.ledger(shared.writer, job, partial(HourLedger, owner=identity.id))
+        self.ledger.settings |= LOCKS
+        self.mode = resolve_mode(job, connections, self.claim.epoch)
+        self.steps = self.mode.steps()
+        return self.steps
+
+    def wind_up(self) -> None:
+        """Somebody else will go on: what is on its way arrives."""
+        if self.mode and self.ledger and self.steps:
+            for step in self.mode.wind_up():
+                self.ledger.commit(step)
+            self.ledger.tell()
+
+    def close(self) -> None:
+        """Wherever it is; what was not committed is as if it had not begun."""
+        steps, self.steps, self.is_busy = self.steps, None, True
+        if steps:
+            with suppress(VitrinaError):
+                steps.close()
