@@ -5,8 +5,11 @@ measured when the suite begins, and once more when a wait is about to fail, sinc
 """
 
 import os
+import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 NAME = "VITRINA_PATIENCE"
@@ -59,6 +62,18 @@ def wait(
 def wait_for(condition: Callable[[], object], seconds: float = 10) -> None:
     """Until it is true; fails when the time is up."""
     wait(condition, bool, seconds)
+
+
+def stand_still(pid: int) -> None:
+    """SIGSTOP, and until each of its threads has met it: on a busy machine one of them may go on for a while."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: all(_state(task) in "TZX" for task in Path(f"/proc/{pid}/task").glob("*")))
+
+
+def _state(task: Path) -> str:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return (task / "stat").read_text().rpartition(")")[2].split()[0]
+    return "X"
 
 
 # Of a lease that is to run out soon, and yet not because the machine is busy.

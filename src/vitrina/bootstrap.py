@@ -65,16 +65,20 @@ def find_search(settings: Settings) -> Settings:
 
 
 def running_search(settings: Settings) -> Settings:
-    """The settings, with the embedded Elasticsearch where it runs and no other is named."""
+    """The settings, with the embedded Elasticsearch where it runs and no other is named; stopped, it has no URL."""
     server = embedded_elasticsearch(settings)
-    return settings if settings.elasticsearch_url or not server.is_running() else _with_search(settings, server.url)
+    if settings.elasticsearch_url or not server.exists():
+        return settings
+    return _with_search(settings, server.url if server.is_running() else None)
 
 
-def _with_search(settings: Settings, url: str) -> Settings:
+def _with_search(settings: Settings, url: str | None) -> Settings:
     """A server of our own has no index of anybody else's to protect: unless told otherwise, all names are allowed."""
     told = "allowed_es_indexes" in settings.model_fields_set
     allowed = settings.allowed_es_indexes if told else ["*"]
-    return settings.model_copy(update={"elasticsearch_url": SecretStr(url), "allowed_es_indexes": allowed})
+    return settings.model_copy(
+        update={"elasticsearch_url": SecretStr(url) if url else None, "allowed_es_indexes": allowed}
+    )
 
 
 def set_up(warehouse: Warehouse, settings: Settings) -> roles.RoleReport:

@@ -24,7 +24,7 @@ from tests.capturing import Captured, own_server
 from tests.elastic import Search, open_search
 from tests.faults.children import FORKS, is_stopped
 from tests.faults.oracle import Oracle
-from tests.patience import SHORT_LEASE, patient
+from tests.patience import SHORT_LEASE, patient, stand_still
 from tests.pooling import pooling
 from tests.support import Lab, beside, make_connections, make_templates, wait_for
 from tests.wire import Wire, through, to_postgres, wired
@@ -123,6 +123,11 @@ class Child:
         """If it is still there."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
+
+    def stop(self) -> None:
+        """SIGSTOP, if it is still there."""
+        with suppress(ProcessLookupError):
+            stand_still(self.pid)
 
     def order(self, points: str) -> None:
         """Arm these failpoints and no others."""

@@ -42,7 +42,7 @@ def stop(rig: Rig, rng: random.Random) -> str:
     moment(rng)
     holders = [child for child in rig.children if rig.holds(child)]
     victim = rng.choice(holders or rig.children)
-    victim.signal(signal.SIGSTOP)
+    victim.stop()
     return replaced(rig, victim)
 
 

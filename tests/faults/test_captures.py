@@ -16,7 +16,7 @@ import pytest
 from tests.capturing import SCHEMA, TABLES, Captured, capturing, own_server
 from tests.faults.capture_victim import POINTS
 from tests.faults.driver import ROUNDS
-from tests.patience import SHORT_LEASE, patient
+from tests.patience import SHORT_LEASE, patient, stand_still
 from tests.support import Lab, beside, make_connections, make_templates, wait_for
 from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import connect
@@ -119,7 +119,7 @@ def test_stopped_past_its_lease_another_goes_on_and_the_zombie_stores_nothing(ki
                 with writing(captured):
                     grown = captured.capture.last_id
                     wait_for(lambda: captured.capture.last_id > grown + 20, 30)  # noqa: B023
-                    process.send_signal(signal.SIGSTOP)
+                    stand_still(process.pid)
                     epoch = captured.capture.epoch
                     captured.start()
                     wait_for(lambda: captured.capture.epoch > epoch and captured.capture.last_id > grown + 100, 30)  # noqa: B023

@@ -19,7 +19,7 @@ from tests.faults.driver import ROUNDS
 from tests.faults.oracle import Oracle
 from tests.integration.test_live import CARD
 from tests.living import Living, living
-from tests.patience import SHORT_LEASE, patient
+from tests.patience import SHORT_LEASE, patient, stand_still
 from tests.support import Lab, beside, wait_for
 from vitrina.domain.pipeline import Pipeline
 from vitrina.log import configure_logging
@@ -294,7 +294,7 @@ class Children:
         time.sleep(random.uniform(0.3, 1.5))
         victim = self.running.pop(0)
         if random.random() < 0.3:
-            send(victim, signal.SIGSTOP)
+            stop(victim)
             time.sleep(1.5 * SHORT_LEASE)
             send(victim, signal.SIGCONT)
             self.running.append(victim)
@@ -338,6 +338,12 @@ def is_equal(live: Living, pipeline: Pipeline) -> bool:
         live.assert_equal(pipeline)
         return True
     return False
+
+
+def stop(child: ForkServerProcess) -> None:
+    """All of it."""
+    assert child.pid is not None
+    stand_still(child.pid)
 
 
 def send(child: ForkServerProcess, number: signal.Signals) -> None:

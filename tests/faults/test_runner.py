@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.driver import LEASE, ROUNDS, Driver, driving
-from tests.patience import patient
+from tests.patience import patient, stand_still
 from tests.support import BLOCKED, FAST, Lab, make_connections, make_templates
 from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta.db import connect
@@ -119,7 +119,7 @@ def test_a_runner_stopped_past_its_lease_is_taken_over_and_commits_nothing_when_
     driver.lab.request(pipeline)
     zombie = driver.start()
     driver.wait_for_batches(pipeline, 3)
-    zombie.send_signal(signal.SIGSTOP)
+    stand_still(zombie.pid)
     successor = driver.start()
     driver.wait(lambda: driver.lab.last_run(pipeline)["attempt"] == 2)
     zombie.send_signal(signal.SIGCONT)
@@ -142,7 +142,7 @@ def test_a_runner_stopped_between_its_fence_and_its_commit_commits_nothing(drive
         driver.lab.request(pipeline)
         zombie = driver.start()
         driver.wait(lambda: driver.lab.value(AT_THE_GATE))
-        zombie.send_signal(signal.SIGSTOP)
+        stand_still(zombie.pid)
         gate.execute("SELECT pg_advisory_unlock(4711)")
     driver.start()
     driver.wait_for_end(pipeline)
@@ -178,7 +178,7 @@ def test_a_pause_survives_the_death_of_the_runner(driver: Driver) -> None:
     driver.lab.request(pipeline)
     process = driver.start()
     driver.wait_for_batches(pipeline, 2)
-    process.send_signal(signal.SIGSTOP)
+    stand_still(process.pid)
     PipelineRepo(driver.lab.db).request_pause(pipeline.id)
     process.kill()
     process.wait()

@@ -1,7 +1,6 @@
 """Real Elasticsearch servers in directories that come and go, and what is said when one cannot be had."""
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
+from tests.patience import stand_still
 from tests.support import elastic_server, start_or_skip, wait_for
 from vitrina.domain.errors import ConfigError
 from vitrina.embedded import distribution
@@ -178,7 +178,7 @@ def test_a_server_that_does_not_listen_is_killed(
     server: EmbeddedElasticsearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(elastic, "STOP_SECONDS", 0.5)
-    os.kill(pid_of(server), signal.SIGSTOP)
+    stand_still(pid_of(server))
     server.stop()
     assert not server.is_running()
 

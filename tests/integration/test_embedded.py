@@ -17,7 +17,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.patience import patient, wait_for
+from tests.patience import patient, stand_still, wait_for
 from vitrina.domain.errors import ConfigError
 from vitrina.embedded import host
 from vitrina.embedded.postgres import EmbeddedPostgres
@@ -213,7 +213,7 @@ def test_backends_that_outlive_their_killed_server_are_waited_for(server: Embedd
     data = home(server) / "data"
     with psycopg.connect(server.conninfo(), autocommit=True) as connection:
         backend = connection.info.backend_pid
-        os.kill(backend, signal.SIGSTOP)
+        stand_still(backend)
         os.kill(pid_of(data), signal.SIGKILL)
         wake_up = subprocess.Popen(["sh", "-c", f"sleep 1.5; kill -CONT {backend}"])
         began = time.monotonic()

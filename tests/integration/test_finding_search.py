@@ -35,6 +35,15 @@ def test_a_server_that_is_named_wins(home: Path, monkeypatch: pytest.MonkeyPatch
     assert running_search(settings) is settings
 
 
+def test_one_that_is_stopped_has_no_address_and_still_refuses_no_index(tmp_path: Path) -> None:
+    """Its marts are told that it is not running, and not that they may not be there."""
+    settings = Settings(home=tmp_path)
+    (tmp_path / "elasticsearch").mkdir()
+    (tmp_path / "elasticsearch" / "port").write_text("9200")
+    found = running_search(settings)
+    assert (found.elasticsearch_url, found.allowed_es_indexes) == (None, ["*"])
+
+
 def test_a_home_without_one_gives_none_and_makes_nothing(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     assert running_search(settings) is settings

@@ -33,9 +33,28 @@ def test_nobody_who_has_set_nothing_has_the_cinema_in_it() -> None:
 
 def test_what_the_demo_needs_is_known_to_the_processes_that_come_after_it() -> None:
     assert allow_cinema(Settings()).allowed_source_schemas == ["public", "content", "ugc", "analytics"]
-    assert Settings().allowed_es_indexes == ["film_dim", "film_rating_agg"]
     assert Settings().allowed_source_schemas == ["public", "content", "ugc", "analytics"]
     assert Settings(_env_file=None).allowed_source_schemas == ["public"]  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("named", "allowed"),
+    [
+        ({}, None),
+        ({"ELASTICSEARCH_URL": "http://search:9200"}, ["film_dim", "film_rating_agg"]),
+        ({"VITRINA_ALLOWED_ES_INDEXES": "mine_*"}, ["mine_*", "film_dim", "film_rating_agg"]),
+    ],
+)
+def test_the_demo_names_indexes_where_not_all_are_allowed(
+    named: dict[str, str], allowed: list[str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list that is named ends that all indexes of an embedded server are allowed, for everybody's pipelines."""
+    for name, value in named.items():
+        monkeypatch.setenv(name, value)
+    assert allow_cinema(Settings()).allowed_es_indexes == (allowed or [])
+    monkeypatch.delenv("VITRINA_ALLOWED_ES_INDEXES", raising=False)
+    left = Settings()
+    assert (left.allowed_es_indexes if "allowed_es_indexes" in left.model_fields_set else None) == allowed
 
 
 def test_it_is_found_wherever_home_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -265,7 +265,7 @@ def _start_search(settings: Settings) -> None:
 
 def _say_search(settings: Settings) -> None:
     found, server = bootstrap.running_search(settings), embedded_elasticsearch(settings)
-    if found is not settings:
+    if found.elasticsearch_url and not settings.elasticsearch_url:
         say(f"Elasticsearch: {server.url}, for the indexes {', '.join(found.allowed_es_indexes) or '(none)'}")
     elif not settings.elasticsearch_url and server.exists():
         say(f"Elasticsearch is not running: {program()} down, then {program()} up --search")
