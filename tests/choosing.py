@@ -1,7 +1,8 @@
 """Which tests touch what, found out from their code: nobody keeps a list.
 
 A test touches the tests' Postgres if it, a fixture of its own, or any function of `tests` that one of them names makes
-a database or a server there. Those are what another version of Postgres is tried with.
+a database or a server there. Those are what another version of Postgres is tried with, but for the slow ones that come
+from outside, by the API, the console or as processes that are killed: what SQL these send, quick ones send too.
 """
 
 from collections.abc import Iterator
@@ -18,16 +19,19 @@ SLOW_SECONDS = 1.0  # on two cores with four workers; what takes as long is left
 NOTICING = {test for guard in GUARDS for test in guard.tests}  # never left to it: the quick tests hold every guard
 ROOTS = (support.clone, support.make_templates, capturing.own_server)
 AROUND = ("__wrapped__", "__func__", "_fixture_function")
+OUTSIDE = tuple(f"tests/{folder}/" for folder in ("acceptance", "browser", "contract", "docs", "faults", "infra"))
 BY_FIXTURE = {"elastic": "elasticsearch", "browser": "browser"}
 
 
 def mark(item: pytest.Item, seconds: float) -> None:
     """For `-m slow`, `-m elasticsearch`, `-m browser` and `-m sql`."""
-    if seconds >= SLOW_SECONDS and not NOTICING & names_of(item):
+    slow = seconds >= SLOW_SECONDS and not NOTICING & names_of(item)
+    if slow:
         item.add_marker(pytest.mark.slow)
     for fixture in set(getattr(item, "fixturenames", ())) & BY_FIXTURE.keys():
         item.add_marker(getattr(pytest.mark, BY_FIXTURE[fixture]))
-    if any(touches_postgres(function) for function in functions_of(item)):
+    left_out = slow and item.nodeid.startswith(OUTSIDE)
+    if not left_out and any(touches_postgres(function) for function in functions_of(item)):
         item.add_marker(pytest.mark.sql)
 
 

@@ -43,6 +43,7 @@ sys.dont_write_bytecode = False  # or each worker, and each program that a test 
 
 SLOW = Path(__file__).with_name("slow.json")  # seconds of the tests that take more than one, by `make slow`
 TOOK: dict[str, float] = {}
+OUTAGES = 3  # of five minutes, in tests/faults/test_outages.py
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -74,9 +75,12 @@ def start_servers(config: pytest.Config) -> None:
     make_templates(server.conninfo())
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Tests wait for servers half of their time: two for each core; how many sessions Postgres has is the limit."""
-    return min(8, 2 * (os.cpu_count() or 1))
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Tests wait for servers half of their time: two for each core; how many sessions Postgres has is the limit.
+
+    The outages of five minutes do nothing else than wait: each has a worker more, or the cores would rest meanwhile."""
+    waiting = OUTAGES if config.option.markexpr.startswith("long") else 0
+    return min(8, 2 * (os.cpu_count() or 1) + waiting)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
