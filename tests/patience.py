@@ -7,8 +7,8 @@ measured when the suite begins, and once more when a wait is about to fail, sinc
 import os
 import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -62,6 +62,20 @@ def wait(
 def wait_for(condition: Callable[[], object], seconds: float = 10) -> None:
     """Until it is true; fails when the time is up."""
     wait(condition, bool, seconds)
+
+
+def is_prompt(took: float, seconds: float) -> bool:
+    """Whether it took no longer than promised, on a machine that may be busier than when the suite began."""
+    return took < patient(seconds) or took < seconds * measure()
+
+
+@contextmanager
+def promptly(seconds: float) -> Iterator[None]:
+    """What is done here takes no longer than that."""
+    began = time.monotonic()
+    yield
+    took = time.monotonic() - began
+    assert is_prompt(took, seconds), f"took {took:.1f} s instead of {seconds}"
 
 
 def stand_still(pid: int) -> None:

@@ -117,7 +117,8 @@ def test_gauges_say_how_things_stand(lab: Lab) -> None:
     lab.run(broken)
     lab.sql("UPDATE etl.etl_runs SET tried_at = tried_at - interval '2 hours' WHERE pipeline_id = %s", pipeline.id)
     lab.sql("UPDATE etl.etl_runners SET seen_at = now() - interval '10 minutes'")
-    lab.sql("INSERT INTO etl.etl_runners (id, name, version, slots) VALUES (gen_random_uuid(), 'r', '1', 4)")
+    alive = "gen_random_uuid(), 'r', '1', 4, now() + interval '1 hour'"  # however long this takes
+    lab.sql(f"INSERT INTO etl.etl_runners (id, name, version, slots, seen_at) VALUES ({alive})")
     with serve(lab) as api:
         found = samples(of_api(api))
     mart = ("films", "analytics.mart")

@@ -15,7 +15,7 @@ from tests.elastic import Search, open_search
 from tests.integration.test_live import CARD
 from tests.integration.test_live_scheduling import TITLES, is_equal
 from tests.living import Living, living
-from tests.patience import patient
+from tests.patience import is_prompt
 from tests.support import Lab, beside, wait_for
 from vitrina.control.services.freshness import Freshness, freshness
 from vitrina.domain.pipeline import Pipeline
@@ -380,7 +380,7 @@ def test_a_new_index_is_served_at_any_traffic_and_ends_equal(search: Search, rat
                 wait_for(lambda: is_followed(lab, pipeline), 30)
                 assert search.serves()
             wait_for(lambda: search.documents() == search.wanted(pipeline), 30)
-        assert within(lab, pipeline, "index_verified", "index_served") < patient(3)
+        assert is_prompt(within(lab, pipeline, "index_verified", "index_served"), 3)
 
 
 def seen_with(search: Search, title: str) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.livefuzz import World, prepare
 from tests.living import Living, living
-from tests.patience import patient
+from tests.patience import is_prompt
 from tests.support import Lab, wait_for
 from vitrina.domain.pipeline import Pipeline
 from vitrina.runner.main import Runner
@@ -134,7 +134,7 @@ def test_the_end_of_a_chain_is_no_later_than_its_links_together(lab: Lab) -> Non
                 wait_for(partial(has_come, live, made, before), 60)
                 links = [live.position(pipeline) for pipeline in made]
                 late = sum(link["lag_ms"] for link in links) / 1000
-                assert seconds(lab, links) <= late + patient(0.25)
+                assert is_prompt(seconds(lab, links) - late, 0.25)
         assert_equal(live, made)
 
 

@@ -4,14 +4,12 @@ VITRINA_ROUNDS makes the fan-out as large as it is meant to be: 100,000 films.
 """
 
 import os
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.integration.test_live import AGGREGATE, CARD
 from tests.living import Living, living
-from tests.patience import patient
 from tests.support import BLOCKED, Lab, wait_for
 from vitrina.meta.repos.pipelines import PipelineRepo
 
@@ -103,15 +101,11 @@ def test_a_large_fan_out_is_paused_in_the_middle_and_resumed(live: Living) -> No
     live.assert_equal(pipeline)
 
 
-def test_a_genre_of_all_films_is_renamed_in_time(live: Living) -> None:
+def test_a_genre_of_all_films_is_renamed_without_a_comparison(live: Living) -> None:
     lab, pipeline = live.lab, live.add(CARD)
     live.follow(pipeline)
     lab.sql(RENAME)
     live.catch_up()
-    started = time.monotonic()
     run = live.follow(pipeline)
-    took = time.monotonic() - started
-    print(f"{FILMS:,} films: {took:.1f} s, position {live.position(pipeline)}")
     assert (run["rows_written"], live.why(pipeline)) == (run["rows_read"], "")
-    assert took < patient(5)
     live.assert_equal(pipeline)

