@@ -524,8 +524,9 @@ def test_a_source_that_is_not_there_is_waited_for(lab: Lab) -> None:
     )
     run = lab.run(pipeline)
     assert (lab.status(pipeline), run["status"], run["waiting_since"] is None) == ("RUN_REQUESTED", "RUNNING", False)
-    assert [attempt for attempt, _, error in runs(lab) if "cannot connect" in error] == [1, 2]
-    assert lab.sql("SELECT neighbour FROM etl.etl_postponed") == [("elsewhere",)]
+    [(neighbour, tries)] = lab.sql("SELECT neighbour, tries FROM etl.etl_postponed")  # more than one, on a busy machine
+    assert (neighbour, tries > 0) == ("elsewhere", True)
+    assert [attempt for attempt, _, error in runs(lab) if "cannot connect" in error] == [*range(1, 2 * tries + 1)]
 
 
 def test_a_batch_whose_session_is_ended_is_tried_again(lab: Lab) -> None:
