@@ -1,5 +1,6 @@
 """Who keeps a mart from going live, as people see it: API, command line, doctor, console in both languages."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -80,6 +81,8 @@ def test_whoever_waits_for_a_run_is_told_why_nobody_begins_it(api: Api, monkeypa
     said = vitrina("run", "films", "--wait", "--timeout", "2", expect=1).err
     assert "films waits for the warehouse: nobody answers, next try in" in said
     assert said.count("waits for") == 1
+    assert re.search(r"films +RUN_REQUESTED, waits for the warehouse .* in \d+ s ", vitrina("list").out)
+    assert "ago" not in re.findall("^next .*", vitrina("status", "films").out, re.MULTILINE)[0]
 
 
 @pytest.mark.parametrize(("language", "words"), [("en", "Pause now: cancel"), ("ru", "Остановить сейчас")])

@@ -23,7 +23,7 @@ from vitrina.cli.output import (
     took,
     when,
 )
-from vitrina.cli.waits import wait_fields
+from vitrina.cli.waits import due, wait_fields
 from vitrina.client import ClientError, Pipeline
 from vitrina.domain.lifecycle import Status
 
@@ -73,7 +73,7 @@ def status(which: Which, output: Output = Format.text) -> None:
         say_json(row)
         return
     run = row["last_run"]
-    fields = {"pipeline": row["name"], "status": _status(row), "version": row["version"], "next": when(row["due_at"])}
+    fields = {"pipeline": row["name"], "status": _status(row), "version": row["version"], "next": due(row)}
     fields["wrong"] = ", ".join(f"{item['kind']}, since {when(item['since'])}" for item in row["incidents"])
     live = live_fields(row["live"]) | wait_fields(row["waits"])
     fields |= {f"check {check['name']}": _check(check) for check in row.get("checks", ())}
@@ -222,9 +222,9 @@ def _listed(row: dict[str, Any]) -> list[Any]:
     unscheduled = "continuously" if config["mode"] == "live" else "on request"
     schedule = config["schedule_interval"] or unscheduled
     waits = f", waits for {row['waits']['whom']}" if row["waits"] else ""
-    status, due, live = _status(row) + waits, when(row["due_at"]), fresh(row["live"])
+    status, live = _status(row) + waits, fresh(row["live"])
     labels = ", ".join(config["labels"])
-    return [row["name"], status, config["mode"], schedule, due, live, labels, row["target"]]
+    return [row["name"], status, config["mode"], schedule, due(row), live, labels, row["target"]]
 
 
 def _run(run: dict[str, Any]) -> list[Any]:

@@ -8,6 +8,14 @@ from vitrina.cli.output import parse_time, span, when
 Json = dict[str, Any]
 
 
+def due(row: Json) -> str:
+    """When it is run next; while it waits for somebody, when that one is asked again, as far as anybody knows."""
+    if not row["waits"]:
+        return when(row["due_at"])
+    said = when(row["waits"].get("next_at"))
+    return said if said.startswith("in ") else ""
+
+
 def wait_fields(waits: Json | None) -> Json:
     """For a page about one pipeline; nothing if it waits for nobody."""
     if not waits:
