@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 
@@ -25,10 +25,16 @@ CLAIM_SECONDS = 1.0  # that one slot waits for another's claim
 
 @dataclass(frozen=True)
 class Outage:
-    """Since when somebody has not answered, and what the last attempt said."""
+    """Since when somebody has not answered, what the last attempt said, and when the next is made."""
 
     since: datetime
     error: str
+    next_at: datetime | None = None
+
+    def as_json(self) -> dict[str, str | None]:
+        """For people."""
+        next_at = self.next_at.isoformat() if self.next_at else None
+        return {"since": self.since.isoformat(), "error": self.error, "next_at": next_at}
 
 
 @dataclass
@@ -127,12 +133,19 @@ class Neighbours:
             return
         with self._lock:
             before = self.outages.get(name)
-            self.outages[name] = Outage(before.since if before else datetime.now(UTC), error)
+            self.outages[name] = replace(before, error=error) if before else Outage(datetime.now(UTC), error)
             self.heard.pop(name, None)
         if before is None:
             log.warning("does not answer; its pipelines wait", neighbour=name, error=error)
             for tell in self.on_outage:
                 tell(name)
+
+    def ask_in(self, name: str, seconds: float) -> None:
+        """Whoever asks it again does so then."""
+        with self._lock:
+            outage = self.outages.get(name)
+            if outage:
+                self.outages[name] = replace(outage, next_at=datetime.now(UTC) + timedelta(seconds=seconds))
 
     def down_since(self, name: str) -> datetime | None:
         """When it was first not heard; None: as far as anybody knows, it answers."""
@@ -157,10 +170,10 @@ class Neighbours:
                 elif self.unanswered[name] > self.held[name]:
                     self.unanswered[name] = self.held[name]
 
-    def as_json(self) -> dict[str, dict[str, str]]:
+    def as_json(self) -> dict[str, dict[str, str | None]]:
         """Who does not answer, for people."""
         with self._lock:
-            return {name: {"since": o.since.isoformat(), "error": o.error} for name, o in self.outages.items()}
+            return {name: outage.as_json() for name, outage in self.outages.items()}
 
 
 @dataclass(frozen=True)

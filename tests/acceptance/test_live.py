@@ -225,6 +225,10 @@ def test_freshness_in_words() -> None:
         r"100% since 202\d-\d\d-\d\d \d\d:\d\d, 0 wrong", live_fields(FOLLOWING | {"audit": audit})["audited"]
     )
     assert fresh(FOLLOWING | {"capture": ["x"]}) == "following, 1,234 ms, trouble with the capture"
+    halted = FOLLOWING | {"state": "capture stopped", "why": "x", "capture": ["x", "y"]}
+    assert fresh(halted) == "capture stopped, 1,234 ms"
+    assert (live_fields(halted)["why"], live_fields(halted)["capture"]) == ("x", "y"), "nothing is said twice"
+    assert live_fields(halted | {"capture": ["x"]})["capture"] is None
     assert live_fields(None) == {}
     never = live_fields({"state": "not live", "behind": None, "lag_ms": None, "as_of": None, "capture": ["a", "b"]})
     assert never == {

@@ -254,7 +254,9 @@ def test_freshness_from_not_live_to_following(live: Living, watched: Api) -> Non
     assert watched.get("/pipelines/mart")["live"]["lag_ms"] == now["lag_ms"]
 
 
-def test_one_that_catches_up_says_how_fast_and_how_long_it_will_take(live: Living, watched: Api) -> None:
+def test_one_that_catches_up_says_how_fast_and_how_long_it_will_take_unless_it_stands_still(
+    live: Living, watched: Api
+) -> None:
     pipeline, lab = live.add(CARD), live.lab
     live.follow(pipeline)
     for _ in range(2):
@@ -262,11 +264,21 @@ def test_one_that_catches_up_says_how_fast_and_how_long_it_will_take(live: Livin
             "UPDATE content.genre SET name = name || '!' WHERE id IN (SELECT genre_id FROM content.genre_film_work)"
         )
         live.catch_up()
+        applied(lab, "0 s")
         late = watched.get("/pipelines/mart/status")["live"]
+        applied(lab, "11 s")
+        still = watched.get("/pipelines/mart/status")["live"]
         live.follow(pipeline)
     assert late["rate"] > 0
+    assert (still["behind"], still["rate"], still["seconds_left"]) == (late["behind"], None, None)
     assert late["seconds_left"] == pytest.approx(late["behind"] / late["rate"], abs=0.06)
     assert (watched.get("/pipelines/mart/status")["live"]["seconds_left"], late["compares_at"]) == (None, None)
+
+
+def applied(lab: Lab, ago: str) -> None:
+    """The last change that it has arrived then."""
+    at = f"to_jsonb(now() - interval '{ago}')"
+    lab.sql(f"UPDATE etl.etl_state SET checkpoint = jsonb_set(checkpoint, '{{live,applied_at}}', {at})")
 
 
 def test_one_that_waits_for_its_next_comparison_says_when_that_is(live: Living, watched: Api) -> None:

@@ -1,5 +1,6 @@
 """Who keeps a mart from going live, as people see it: API, command line, doctor, console in both languages."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from tests.acceptance.client import vitrina
 from tests.contract.server import Api
 from tests.contract.test_console import sign_in
 from tests.living import living
+from vitrina.cli import watching
 from vitrina.cli.checking import waits
 
 RATINGS = "SELECT film_id, count(*) AS votes FROM ugc.ratings GROUP BY film_id"
@@ -63,6 +65,24 @@ def test_it_is_named_everywhere(held: Held, monkeypatch: pytest.MonkeyPatch) -> 
             assert "a slow writer" in page
             assert words in browser.get("/").text
             assert words not in browser.get("/pipelines/free").text
+
+
+AWAY = """INSERT INTO etl.etl_runners (id, name, version, slots, busy, neighbours)
+    VALUES (gen_random_uuid(), 'r', '0', 1, 0, jsonb_build_object('warehouse', jsonb_build_object(
+        'since', now(), 'error', 'nobody answers', 'next_at', now() + interval '1 min')))"""
+
+
+def test_whoever_waits_for_a_run_is_told_why_nobody_begins_it(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.create()
+    api.lab.sql(AWAY)
+    monkeypatch.setenv("VITRINA_URL", api.url)
+    monkeypatch.setenv("VITRINA_TOKEN", api.tokens["operator"])
+    monkeypatch.setattr(watching, "QUIET_SECONDS", 0)
+    said = vitrina("run", "films", "--wait", "--timeout", "2", expect=1).err
+    assert "films waits for the warehouse: nobody answers, next try in" in said
+    assert said.count("waits for") == 1
+    assert re.search(r"films +RUN_REQUESTED, waits for the warehouse .* in \d+ s ", vitrina("list").out)
+    assert "ago" not in re.findall("^next .*", vitrina("status", "films").out, re.MULTILINE)[0]
 
 
 @pytest.mark.parametrize(("language", "words"), [("en", "Pause now: cancel"), ("ru", "Остановить сейчас")])

@@ -77,6 +77,12 @@ def says_whom(people: PipelineService, name: str) -> tuple[str, str] | None:
     return (found.kind, found.whom) if found else None
 
 
+def is_to_be_tried(people: PipelineService, name: str) -> bool:
+    """Whether people are told when, also of one that nobody has begun or that is followed."""
+    found = people.status(name).waits
+    return found is not None and found.next_at is not None
+
+
 @contextmanager
 def away(lab: Lab, wire: Wire, pipeline: Pipeline) -> Iterator[None]:
     """It waits for a source that is away, and no runner is there to notice that it comes back."""
@@ -105,6 +111,7 @@ def test_a_source_that_is_away_is_waited_for_whoever_asked_for_the_run(
         lab.request(asked)
         for name in ("asked", "planned", "cursor", "followed"):
             wait_for(lambda name=name: says_whom(people, name) == ("neighbour", "source shop"), 30)  # type: ignore[misc]
+            wait_for(lambda name=name: is_to_be_tried(people, name), 30)  # type: ignore[misc]
         time.sleep(seconds)
         lab.sql("UPDATE content.film_work SET title = title || '!', modified = clock_timestamp()")
         wire.open()

@@ -14,6 +14,7 @@ from tests.integration.test_alerts import look
 from tests.living import Living, living
 from tests.support import BLOCKED, Lab, beside, differences, wait_for
 from vitrina.domain.pipeline import Pipeline
+from vitrina.engine.live.follower import Follower
 from vitrina.meta.db import connect
 from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.runner import alerting
@@ -119,6 +120,41 @@ def test_it_is_compared_again_while_its_writers_go_on_and_no_more_often_than_its
         SELECT extract(epoch FROM e.at - lag(e.at) OVER (ORDER BY e.id))::float8
         FROM etl.etl_run_events e WHERE e.event = 'comparing' ORDER BY e.id"""
     assert all(seconds > 0.1 for (seconds,) in live.lab.sql(apart)[2:])
+
+
+def test_comparisons_of_an_hour_that_only_rows_have_caused_are_one_row_of_the_history(live: Living) -> None:
+    """Under steady traffic there is one after the other; of those that somebody asked for each is kept."""
+    lab, pipeline = live.lab, live.add(RANK)
+    rows = "SELECT bursts, status, rows_written > 0 FROM etl.etl_runs ORDER BY id"
+    with lab.runner():
+        wait_for(lambda: lab.status(pipeline) == "FOLLOWING", 30)
+        for seed in range(3):
+            compared = len(comparisons(live, pipeline))
+            rate_films(live, seed, 1)
+            wait_for(lambda compared=compared: len(comparisons(live, pipeline)) > compared, 30)  # type: ignore[misc]
+            wait_for(lambda: is_equal(live, pipeline) and lab.status(pipeline) == "FOLLOWING", 30)
+        assert lab.sql(rows) == [(0, "SUCCESS", True), (3, "SUCCESS", True)]
+        assert lab.request(pipeline)
+        wait_for(lambda: len(lab.sql(rows)) == 3 and lab.status(pipeline) == "FOLLOWING", 30)
+    assert [bursts for bursts, *_ in lab.sql(rows)] == [0, 3, 0]
+    assert lab.value("SELECT count(*) FROM etl.etl_run_attempts") == 3
+
+
+def test_what_it_takes_to_begin_a_run_counts_as_a_part_of_its_comparison(
+    live: Living, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else cheap comparisons would come so close together that their runs have a slot for themselves."""
+    pipeline, understand = live.add(RANK), Follower._understand
+
+    def understand_slowly(follower: Follower) -> None:
+        time.sleep(0.3)
+        understand(follower)
+
+    live.follow(pipeline)
+    monkeypatch.setattr(Follower, "_understand", understand_slowly)
+    rate_films(live, 1, 1)
+    live.follow(pipeline)
+    assert live.position(pipeline)["compare_seconds"] > 0.3
 
 
 def test_one_whose_log_was_trimmed_under_it_is_woken_though_nothing_of_its_own_has_changed(live: Living) -> None:

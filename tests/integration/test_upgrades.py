@@ -94,28 +94,39 @@ BECOMES = {
 }
 
 
-def test_marts_of_before_go_on_and_live_ones_are_followed_from_where_they_were_whatever_their_status(lab: Lab) -> None:
+@pytest.mark.parametrize("version", ["0019", "0022", EARLIER[-1]])
+def test_marts_of_before_go_on_and_live_ones_are_followed_from_where_they_were_whatever_their_status(
+    lab: Lab, version: str
+) -> None:
+    """Among them one whose run waits for somebody, and one that is followed, where programs of then knew of that."""
+    becomes = BECOMES | ({"FOLLOWING": "FOLLOWING"} if version >= "0022" else {})
     with living(lab, "trigger") as live:
-        marts = {name: live.add(CARDS, name=name, target_table=f"analytics.{name.lower()}") for name in BECOMES}
+        marts = {name: live.add(CARDS, name=name, target_table=f"analytics.{name.lower()}") for name in becomes}
         live.follow(*marts.values())
         whole = {name: lab.add(name=f"whole {name}", source_query=CARDS, key=["film_id"],
                                target_table=f"analytics.whole_{name.lower()}") for name in BECOMES}  # fmt: skip
         lab.sql("UPDATE etl.etl_pipelines SET status = 'IDLE'")
-        take_back(lab, "0019")
+        take_back(lab, version)
         lab.sql("SET session_replication_role = replica")
         for status, mart in (*marts.items(), *whole.items()):
             lab.sql("UPDATE etl.etl_pipelines SET status = %s WHERE id = %s", status, mart.id)
         lab.sql("UPDATE etl.etl_pipelines SET due_at = now() WHERE status = 'RUN_REQUESTED'")
         lab.sql("""
             UPDATE etl.etl_leases l SET owner = gen_random_uuid(), runner = 'lost', expires_at = now()
-            FROM etl.etl_pipelines p WHERE p.id = l.pipeline_id AND p.status IN ('RUNNING', 'PAUSE_REQUESTED')""")
+            FROM etl.etl_pipelines p
+            WHERE p.id = l.pipeline_id AND p.status IN ('RUNNING', 'PAUSE_REQUESTED', 'FOLLOWING')""")
+        if version >= "0022":
+            lab.sql("INSERT INTO etl.etl_runs (pipeline_id, config_version, runner, waiting_since)"
+                    " VALUES (%s, 1, 'lost', now())", whole["RUN_REQUESTED"].id)  # fmt: skip
         lab.sql("RESET session_replication_role")
         migrate.upgrade(lab.conninfo)
         ensure_roles(lab.db, ["content", "ugc"], ["analytics"])
         with lab.runner():
-            wait_for(lambda: {status: lab.status(mart) for status, mart in marts.items()} == BECOMES, 30)
+            wait_for(lambda: {status: lab.status(mart) for status, mart in marts.items()} == becomes, 30)
             rests = {status: became.replace("FOLLOWING", "IDLE") for status, became in BECOMES.items()}
             wait_for(lambda: {status: lab.status(mart) for status, mart in whole.items()} == rests, 30)
+        gone_on = lab.sql("SELECT status, attempt FROM etl.etl_runs WHERE pipeline_id = %s", whole["RUN_REQUESTED"].id)
+        assert gone_on == [("SUCCESS", 2 if version >= "0022" else 1)]
         assert_follows(live, marts["IDLE"])
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -138,6 +139,23 @@ def test_an_index_waits_in_the_same_way(lab: Lab, elastic: str, index_prefix: st
         live.follow(pipeline)
         query = f"SELECT count(*) FROM ({pipeline.source_query}) AS q"
         assert len(search.documents()) == lab.value(query)
+
+
+def test_a_session_whose_role_is_gone_is_waited_for_too(live: Living) -> None:
+    lab = live.lab
+    pipeline = live.add(AGGREGATE)
+    role = f"gone_{uuid4().hex[:8]}"
+    lab.sql(f"CREATE ROLE {role} LOGIN SUPERUSER")
+    with psycopg.connect(lab.conninfo, user=role, application_name="a slow writer") as writer:
+        writer.execute(RATE.format(3).encode())
+        lab.sql(f"DROP ROLE {role}")
+        lab.run(pipeline)
+        assert waits(lab, pipeline)
+        assert f"session {writer.info.backend_pid} (a slow writer)" in lab.last_run(pipeline)["said"]
+        writer.commit()
+    PipelineRepo(lab.db).request_pause(pipeline.id)
+    live.follow(pipeline)
+    live.assert_equal(pipeline)
 
 
 def test_should_nobody_look_it_is_claimed_again_after_a_while(live: Living) -> None:

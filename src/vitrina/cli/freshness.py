@@ -4,6 +4,7 @@ from typing import Any
 
 from vitrina.cli.output import parse_time, span, when
 
+HALT = "capture stopped"
 SECONDS = 10_000  # from so many milliseconds on
 
 
@@ -12,7 +13,7 @@ def fresh(live: dict[str, Any] | None) -> str:
     if not live:
         return ""
     behind = f"{live['behind']:,} changes behind" if live["behind"] else latency(live)
-    trouble = "trouble with the capture" if live["capture"] else ""
+    trouble = "trouble with the capture" if live["capture"] and live["state"] != HALT else ""
     return ", ".join(filter(None, [live["state"], behind, pace(live), trouble]))
 
 
@@ -29,8 +30,14 @@ def live_fields(live: dict[str, Any] | None) -> dict[str, Any]:
         else ", ".join(filter(None, [f"{live['behind']:,} changes", pace(live)])),
         "latency": f"{late} from commit to mart, {when(live['applied_at'])}" if late else None,
         "audited": audited(live.get("audit")),
-        "capture": "; ".join(live["capture"]) or (None if live["state"] == "not captured" else "well"),
+        "capture": capture(live),
     }
+
+
+def capture(live: dict[str, Any]) -> str | None:
+    """How its source's is, unless that has just been said."""
+    said = [worry for worry in live["capture"] if not (live["state"] == HALT and worry == live.get("why"))]
+    return "; ".join(said) or (None if live["state"] in ("not captured", HALT) else "well")
 
 
 def pace(live: dict[str, Any]) -> str:

@@ -1,7 +1,6 @@
 """Inspection at pipelines and switching them: list, get, status, state, runs, lineage, preview, enable, delete."""
 
 import json
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any
 
@@ -17,15 +16,14 @@ from vitrina.cli.output import (
     Yes,
     ask,
     open_client,
-    parse_time,
     say,
     say_fields,
     say_json,
     say_table,
-    span,
     took,
     when,
 )
+from vitrina.cli.waits import due, wait_fields
 from vitrina.client import ClientError, Pipeline
 from vitrina.domain.lifecycle import Status
 
@@ -75,9 +73,9 @@ def status(which: Which, output: Output = Format.text) -> None:
         say_json(row)
         return
     run = row["last_run"]
-    fields = {"pipeline": row["name"], "status": _status(row), "version": row["version"], "next": when(row["due_at"])}
+    fields = {"pipeline": row["name"], "status": _status(row), "version": row["version"], "next": due(row)}
     fields["wrong"] = ", ".join(f"{item['kind']}, since {when(item['since'])}" for item in row["incidents"])
-    live = live_fields(row["live"]) | _waits(row["waits"])
+    live = live_fields(row["live"]) | wait_fields(row["waits"])
     fields |= {f"check {check['name']}": _check(check) for check in row.get("checks", ())}
     say_fields({name: value or None for name, value in fields.items()} | live | (_run_fields(run) if run else {}))
 
@@ -224,9 +222,9 @@ def _listed(row: dict[str, Any]) -> list[Any]:
     unscheduled = "continuously" if config["mode"] == "live" else "on request"
     schedule = config["schedule_interval"] or unscheduled
     waits = f", waits for {row['waits']['whom']}" if row["waits"] else ""
-    status, due, live = _status(row) + waits, when(row["due_at"]), fresh(row["live"])
+    status, live = _status(row) + waits, fresh(row["live"])
     labels = ", ".join(config["labels"])
-    return [row["name"], status, config["mode"], schedule, due, live, labels, row["target"]]
+    return [row["name"], status, config["mode"], schedule, due(row), live, labels, row["target"]]
 
 
 def _run(run: dict[str, Any]) -> list[Any]:
@@ -246,22 +244,6 @@ def _run_fields(run: dict[str, Any]) -> dict[str, Any]:
         "error": run["error"],
         "remedy": run.get("remedy"),
     }
-
-
-def _waits(waits: dict[str, Any] | None) -> dict[str, Any]:
-    if not waits:
-        return {}
-    parts = [f"waits since {when(waits['since'])}", next_try(waits)]
-    name = "tried again after" if waits["kind"] == "failure" else "waits for"
-    return {name: f"{waits['said']} ({', '.join(filter(None, parts))})", "remedy": waits["remedy"] or None}
-
-
-def next_try(waits: dict[str, Any]) -> str:
-    """When it is tried next; empty if nobody can tell."""
-    if not waits.get("next_at"):
-        return ""
-    seconds = (parse_time(waits["next_at"]) - datetime.now(UTC)).total_seconds()
-    return f"next try in {span(seconds)}" if seconds >= 1 else "next try as soon as it answers"
 
 
 def _horizon(horizon: dict[str, Any] | None) -> dict[str, Any]:

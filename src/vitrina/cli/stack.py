@@ -234,7 +234,7 @@ def _run_just(worker: "Runner", which: str, patience: float) -> None:
 def _try_again(worker: "Runner", conn: Connection, pipeline_id: UUID, deadline: datetime) -> bool:
     """It waits for somebody, and maybe nobody else is here to go on with it. False: that would take too long."""
     found = waiting(conn, [pipeline_id]).get(pipeline_id)
-    if found and found.next_at:
+    if found and found.next_at and found.tries:  # who only does not answer others is asked
         if max(found.next_at, datetime.now(UTC)) > deadline:
             note(f"{found.name} waits for {found.whom}: {found.said}; a runner, or this command again, goes on with it")
             return False

@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from vitrina.cli.output import Format, console, note, parse_time, say, span
+from vitrina.cli.waits import waiting
 from vitrina.client import POLL_SECONDS, Client, NotFound, Requested, Run, Status, check_deadline
 from vitrina.domain.events import Event, Measured
 
@@ -151,7 +152,7 @@ class Watch:
 
     def until_end(self) -> Run:
         """The run that ended it: the first success, or the last attempt."""
-        patience, shown = Patience(self.client), self.requested.after_run
+        patience, shown = Patience(self.client, self.requested.name), self.requested.after_run
         while True:
             found = self.client.outcome(self.requested)
             if found.run and found.run.id > shown:
@@ -184,18 +185,24 @@ class Watch:
 
 @dataclass
 class Patience:
-    """Waits in small steps, and says once if there is nobody to wait for."""
+    """Waits in small steps, and says once why: nobody is there, or a run that nobody begins waits itself."""
 
     client: Client
+    name: str = ""  # of the pipeline that is to run
     since: float = field(default_factory=time.monotonic)
-    looked: bool = False
+    said: bool = False
 
     def wait(self) -> None:
         """A little longer."""
-        if not self.looked and time.monotonic() - self.since > QUIET_SECONDS:
-            self.looked = True
-            if not any(runner.alive for runner in self.client.runners()):
-                note(
-                    "no runner is alive, and only a runner can do this: start one with: vitrina up (or vitrina runner)"
-                )
+        if not self.said and time.monotonic() - self.since > QUIET_SECONDS:
+            self.since, why = time.monotonic(), self._why()
+            self.said = why is not None
+            if why:
+                note(why)
         time.sleep(POLL_SECONDS)
+
+    def _why(self) -> str | None:
+        if not any(runner.alive for runner in self.client.runners()):
+            return "no runner is alive, and only a runner can do this: start one with: vitrina up (or vitrina runner)"
+        waits = self.client.status(self.name).waits if self.name else None
+        return f"{self.name} {waiting(waits)}" if waits else None

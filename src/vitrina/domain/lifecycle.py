@@ -1,17 +1,12 @@
 """The lifecycle of a pipeline: seven statuses and one table of named transitions.
 
-    IDLE ──run──▶ RUN_REQUESTED ──claim──▶ RUNNING ──succeed──▶ IDLE
-      └──────────── claim, when due ─────────▶ │ ├──fail──▶ FAILED ──run──▶ RUN_REQUESTED
-                                               │ └──pause──▶ PAUSE_REQUESTED ──(between batches)──▶ PAUSED
-                                               └──go_live──▶ FOLLOWING ──run──▶ RUN_REQUESTED
-                                                              │  └──step_down──▶ IDLE, due at once
-                                                              └──pause──▶ PAUSED
+ARCHITECTURE.md draws them.
 
 A live pipeline without a schedule is made live by a run and FOLLOWING after it: a standing assignment with a lease and
 an epoch, but without a run. Whoever moves it away from there ends the assignment at once (trigger `following_ended`).
 
 The database refuses every pair of statuses that is not in this table (trigger on `etl_pipelines`);
-a test holds the two to each other.
+tests hold table, trigger and drawing to each other.
 """
 
 from enum import StrEnum

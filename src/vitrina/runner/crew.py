@@ -29,7 +29,7 @@ from vitrina.sources.connections import Connections
 log = structlog.get_logger()
 WAKE_SECONDS = 0.25  # in which a crew at rest notices that it is to end
 LOOK_SECONDS = 2.0  # between two looks at a log that says nothing
-TELL_SECONDS = 5.0  # between two lines of a mart to the history
+TELL_SECONDS = 15.0  # between two lines of a mart to the history: each is a transaction beside those of its slices
 PASS_SECONDS = 30.0  # between two moves of those that nothing concerns
 FAR_BEHIND = 50_000  # changes; then they are moved at once, so that the log can be trimmed
 SETTLE_SECONDS = 0.05  # for the log to come to where an audit has read

@@ -27,7 +27,9 @@ class Prober:
     def _ask_until_heard(self, name: str) -> None:
         since = self.connections.neighbours.down_since(name)
         for asked in count(1):
-            over = self.stopping.wait(pause_after(asked, LONGEST_PAUSE))
+            pause = pause_after(asked, LONGEST_PAUSE)
+            self.connections.neighbours.ask_in(name, pause)
+            over = self.stopping.wait(pause)
             if over or not since or self.connections.neighbours.down_since(name) != since:
                 return
             with suppress(VitrinaError):  # noted where it was asked

@@ -72,7 +72,7 @@ class LiveOut(BaseModel):
         description="Why it compares, or will: what changed, or why changes may be missing; or why nobody captures."
     )
     behind: int | None = Field(description="Changes in the log after its position, 0 if none concerns it.")
-    rate: float | None = Field(description="Changes a second that it worked off last, while it catches up.")
+    rate: float | None = Field(description="Changes a second that it works off; null: nothing, or it stands still.")
     seconds_left: float | None = Field(description="Until it has caught up, at that rate.")
     compares_at: datetime | None = Field(
         description="A change may touch any key: when it compares in full, at the latest; sooner once it is quiet."

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
@@ -22,6 +22,7 @@ State = Literal[
 
 HALT: State = "capture stopped"
 HALTED = (Code.CAPTURE_FAILED, Code.NOBODY_CAPTURES, Code.WAL_LOST)  # what changes now, nobody notices
+MOVES = timedelta(seconds=10)  # whatever has moved so lately is worked off as fast as it was
 READ = ("following", "catching up", HALT)
 
 
@@ -32,7 +33,7 @@ class Freshness:
     state: State
     why: str | None  # it compares, or will
     behind: int | None  # changes in the log that it has not read, if some concern it; None: it cannot be told
-    rate: float | None  # changes a second that it worked off last
+    rate: float | None  # changes a second that it works off; None: it has stood still for a while
     seconds_left: float | None  # until it has caught up, at that rate
     compares_at: datetime | None  # when it compares at the latest, if its changes may touch any key
     lag_ms: float | None
@@ -69,7 +70,8 @@ def _of(row: DictRow, audit: DictRow | None, worries: Sequence[Finding]) -> Fres
     read = state in READ or (state == "stopped" and row["reason"] is None)
     behind: int | None = (row["backlog"] if row["concerned"] else 0) if read else None
     rests = bool(behind and position.not_before)
-    rate = position.rate if behind and not rests and state == "catching up" else None
+    moves = position.applied_at is not None and row["now"] - position.applied_at < MOVES
+    rate = position.rate if behind and not rests and moves and state == "catching up" else None
     return Freshness(
         state=state,
         why=_why(row) if state in ("comparing", "compares next") else str(halted) if state == HALT else None,

@@ -55,7 +55,6 @@ def _until_later(row: DictRow) -> Waiting:
 
 
 def _until_answered(row: DictRow) -> Waiting:
-    """There is no run that waits, and no time: each runner asks the neighbour again, more and more seldom."""
-    whom = called(row["neighbour"])
-    said = f"{whom}: {row['error']}"
-    return Waiting(row["name"], "neighbour", row["since"], whom, said, "", neighbour=row["neighbour"])
+    """There is no run that waits: each runner asks the neighbour again, more and more seldom."""
+    whom, kept = called(row["neighbour"]), {name: row[name] for name in ("name", "since", "neighbour", "next_at")}
+    return Waiting(kind="neighbour", whom=whom, said=f"{whom}: {row['error']}", remedy="", **kept)

@@ -51,8 +51,9 @@ class Follower:
         found = self.job.position if isinstance(self.job.position, LivePosition) else LivePosition()
         self.position = replace(found, not_before=None)
         self.compared = False
+        self.routine = True  # whatever it does, it does because rows have changed
         self.audit: Audit | None = None
-        self.spent = 0.0
+        self.spent = self.effort = 0.0  # on the last comparison; and before the first step
 
     def steps(self) -> Iterator[Step]:
         """Go live, then follow."""
@@ -60,6 +61,7 @@ class Follower:
         why = self._why_compare()
         if why and self.stay:
             raise StepDown(why)
+        self.effort = time.monotonic() - self.started
         if why:
             yield from self._go_live(why)
         elif self.dependence.is_news:
@@ -122,6 +124,7 @@ class Follower:
     def _go_live(self, why: str) -> Iterator[Step]:
         """The tables are captured; then whoever wrote before they were has ended; then the log is noted, and all is
         compared."""
+        self.routine = False
         self._require_same_columns(why)
         entrance = Entrance(self.job, self.connections, self.feed, self.impact.tables)
         entrance.check_capture()
@@ -148,7 +151,8 @@ class Follower:
     def _compare(self) -> Iterator[Step]:
         """One comparison, as mode full; the log is followed from where it stood before."""
         reach("before comparison")
-        self.compared, self.spent, watch = True, 0.0, self.dependence.watch
+        self.spent = 0.0 if self.compared else self.effort
+        self.compared, watch = True, self.dependence.watch
         loaded = yield from each(FullMode(self.job).run(), self._keep_position)
         self.position = pacing.compared(self.position, self.spent, self.feed.now(), loaded=loaded)
         self.position = self.presence.note(self.feed.conn, self.position)

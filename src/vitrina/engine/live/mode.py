@@ -35,8 +35,8 @@ class LiveMode(Mode):
 
     @property
     def is_burst(self) -> bool:
-        """It only followed."""
-        return self.follower is not None and not self.follower.compared
+        """It only followed, or compared because of rows that have changed."""
+        return self.follower is not None and self.follower.routine
 
     def steps(self) -> Generator[Step, None, None]:
         """Prepare the mart, then follow the log of its source."""

@@ -1,7 +1,8 @@
 """How often a mart is compared whose changes may touch any key, and how fast one catches up that is behind.
 
-While its tables keep changing, comparisons are kept apart by a multiple of what one takes. Once nothing has come for as
-long as one takes, the next is made: however long the pause would still be, the mart is equal one comparison later.
+While its tables keep changing, comparisons are kept apart by a multiple of what one takes, with the run that begins for
+it. Once nothing has come for as long as one takes, the next is made: however long the pause would still be, the mart
+is equal one comparison later.
 All of it is kept in the position, so that it holds across runs and can be shown. Times are the meta-store's.
 """
 

@@ -46,14 +46,15 @@ SELECT pg_current_xact_id()::text AS xid
 -- name: behind_barrier
 -- Whether all transactions below the barrier have ended that could have written to this database, and who holds the
 -- oldest. A snapshot's xmin would do, but other databases hold it too; so those of this one are looked at by name, by
--- whoever may see them. A session that prepares its transaction may be missed between the two looks: ask twice.
+-- whoever may see them; not autovacuum, which writes no rows of anybody's. A session that prepares its transaction may
+-- be missed between the two looks: ask twice.
 WITH open AS (
     SELECT jsonb_strip_nulls(jsonb_build_object('pid', a.pid, 'usename', a.usename, 'application_name', a.application_name,
                               'client_addr', a.client_addr, 'state', a.state, 'xact_start', a.xact_start,
                               'query_start', a.query_start)) AS holder, age(a.backend_xid) AS age
     FROM pg_stat_activity a
     WHERE a.backend_xid IS NOT NULL AND a.pid <> pg_backend_pid() AND a.datname = current_database()
-      AND age(a.backend_xid) > age(%(barrier)s::xid8::xid)
+      AND a.backend_type IS DISTINCT FROM 'autovacuum worker' AND age(a.backend_xid) > age(%(barrier)s::xid8::xid)
     UNION ALL
     SELECT jsonb_build_object('prepared_transaction', p.gid, 'usename', p.owner, 'prepared', p.prepared),
            age(p.transaction)

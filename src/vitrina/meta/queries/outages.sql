@@ -74,7 +74,7 @@ ORDER BY w.since
 -- For people: of these pipelines, or of all, those that are to be run or followed now, and whose source or sink does not
 -- answer whoever would or does. Each runner asks it again by itself.
 SELECT DISTINCT ON (p.id) p.id AS pipeline_id, p.name, n.key AS neighbour, (n.value ->> 'since')::timestamptz AS since,
-       n.value ->> 'error' AS error
+       n.value ->> 'error' AS error, (n.value ->> 'next_at')::timestamptz AS next_at
 FROM etl.etl_pipelines p JOIN etl.etl_leases l ON l.pipeline_id = p.id,
      etl.etl_runners w, jsonb_each(w.neighbours) n
 WHERE (p.status IN ('FOLLOWING', 'RUN_REQUESTED') OR p.status = 'IDLE' AND p.due_at <= clock_timestamp()) AND p.enabled

@@ -69,15 +69,18 @@ class WaitRepo:
 def in_words(holder: Mapping[str, Any]) -> str:
     """Whoever has a transaction open, in one line."""
     if "prepared_transaction" in holder:
-        return (
-            f"prepared transaction {holder['prepared_transaction']} of {holder['usename']}, since {holder['prepared']}"
-        )
+        return f"prepared transaction {holder['prepared_transaction']}{_of(holder)}, since {holder['prepared']}"
     if not holder:
         return UNSEEN
     named = {"state": "{}", "xact_start": "open since {}", "query_start": "its statement since {}"}
     seen = [text.format(holder[name]) for name, text in named.items() if holder.get(name)]
-    who = f"session {holder['pid']} of {holder['usename']} ({holder['application_name']})"
+    who = f"session {holder['pid']}{_of(holder)} ({holder.get('application_name', '')})"
     return ", ".join([who, *(seen or ["of which this role may see no more"])])
+
+
+def _of(holder: Mapping[str, Any]) -> str:
+    """Whose it is; of nobody, if the role was dropped meanwhile."""
+    return f" of {holder['usename']}" if holder.get("usename") else ""
 
 
 def remedy_of(holder: Mapping[str, Any]) -> str:
