@@ -50,7 +50,7 @@ def test_nor_does_it_answer_questions_about_it(planted: Api) -> None:
     assert yes != no
 
 
-# By checks and by an impact query of one's own: the second fails, or finds something, if and only if there is such a row.
+# By checks and by an impact query: the second fails, or finds something, if and only if there is such a row.
 ASKING = "SELECT 1 / (count(*) - count(*) FILTER (WHERE title LIKE '{}%')) AS film_id FROM content.film_work f"
 ASKED_BY_KEY = "SELECT f.id AS film_id FROM content.film_work f JOIN changed c ON c.id = f.id WHERE f.title LIKE '{}%'"
 ELSEWHERE: list[dict[str, Any]] = [
