@@ -4,6 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 from vitrina.control.console import views
 from vitrina.control.console.i18n import Words
+from vitrina.domain.positions import IncrementalPosition
+from vitrina.domain.reasons import Reason
 
 AT = datetime(2026, 11, 19, 4, tzinfo=UTC)
 
@@ -14,3 +16,13 @@ def test_a_run_whose_end_was_read_before_its_beginning_took_no_time() -> None:
     long = {**run, "id": 2, "finished_at": AT + timedelta(seconds=3)}
     assert views.seconds_of(run) == 0.0
     assert "h1" in views.bars([run, long], Words("en"))
+
+
+def test_of_a_checkpoint_people_see_why_it_is_compared_in_their_language() -> None:
+    why = Reason.FAILED_OVER.of(now=2, before=1)
+    stored = IncrementalPosition(value="7", id="x", bound="8", comparing=why).dump()
+    assert views.checkpoint(stored, Words("en")) == {"bound": "8", "comparing": str(why)}
+    russian = views.checkpoint(stored, Words("ru"))["comparing"]
+    assert russian == "источник переключился на другой сервер или восстановлен из копии: timeline 2, а была 1"
+    assert views.checkpoint({"comparing": "of before", "live": {}}, Words("ru")) == {"comparing": "of before"}
+    assert views.reason("of before", Words("ru")) == "of before"

@@ -149,6 +149,8 @@ def _environment(language: str) -> Environment:
         "verb": lambda action: words(views.verb(action)),
         **{name: getattr(views, name) for name in ("seconds_of", "rate_of", "shape", "lag_of")},
         "said": lambda finding: finding.said_in(words),
+        "reason": lambda why: views.reason(why, words),
+        "checkpoint": lambda stored: views.checkpoint(stored, words),
         "told": lambda event: shown(event["event"], event["fields"], words),
         "phase": lambda event: shown(event, {}, words)[0],
         "sparkline": lambda late: views.sparkline(late, words),

@@ -14,6 +14,9 @@ from vitrina.control.console.i18n import Words
 from vitrina.control.services import progress
 from vitrina.control.services.freshness import cursor_time
 from vitrina.control.services.latency import Recent
+from vitrina.domain.positions import COMPARING
+from vitrina.domain.reasons import beside_revived
+from vitrina.domain.wording import Because
 
 WORDS = {
     "IDLE": "idle",
@@ -87,6 +90,20 @@ JS_WORDS = (
     "99 of 100",
     "changes left",
 )
+
+
+APART = ("value", "id", "live", "because")  # of a checkpoint: shown by themselves, or for programs alone
+
+
+def reason(why: str, words: Words) -> str:
+    """Why, in this language where it is a reason of ours."""
+    return why.said_in(words) if isinstance(why, Because) else why
+
+
+def checkpoint(stored: Mapping[str, Any] | None, words: Words) -> dict[str, Any]:
+    """What else there is in one, for people."""
+    found = beside_revived(stored or {}, COMPARING)
+    return {name: reason(value, words) for name, value in found.items() if name not in APART}
 
 
 def word(status: str) -> str:
