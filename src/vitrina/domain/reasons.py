@@ -213,7 +213,12 @@ def beside(fields: Data, name: str) -> Data:
     why = fields.get(name)
     if not isinstance(why, Because):
         return fields
-    return {**fields, name: str(why), "because": {"code": why.code.value, "data": as_kept(why.data)}}
+    return {**fields, name: str(why), "because": coded(why)}
+
+
+def coded(why: Because) -> dict[str, Json]:
+    """Its code and data, for whoever has the words already."""
+    return {"code": why.code.value, "data": as_kept(why.data)}
 
 
 def beside_revived(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:

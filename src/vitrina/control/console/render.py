@@ -145,7 +145,7 @@ def _environment(language: str) -> Environment:
         "yaml": lambda value: dump_yaml(tidy(value)),
         "value": views.shown_value,
         "fields": lambda fields: views.shown_fields(fields, words),
-        "read": lambda text: views.how_read(text, words),
+        "read": lambda report: views.how_read(report, words),
         "verb": lambda action: words(views.verb(action)),
         **{name: getattr(views, name) for name in ("seconds_of", "rate_of", "shape", "lag_of")},
         "said": lambda finding: finding.said_in(words),

@@ -15,7 +15,7 @@ from vitrina.control.services import progress
 from vitrina.control.services.freshness import cursor_time
 from vitrina.control.services.latency import Recent
 from vitrina.domain.positions import COMPARING
-from vitrina.domain.reasons import beside_revived
+from vitrina.domain.reasons import beside_revived, revived
 from vitrina.domain.wording import Because
 
 WORDS = {
@@ -201,10 +201,10 @@ def shown_fields(fields: Mapping[str, object], words: Words | None = None) -> st
     return " ".join(_said(name, value, words) for name, value in fields.items())
 
 
-def how_read(text: str, words: Words) -> str:
+def how_read(report: Mapping[str, Any], words: Words) -> str:
     """Of a comparison: where the query was read, and why not in place."""
-    how, _, why = text.partition(": ")
-    return words(how) + (f": {words(why)}" if why else "")
+    why = revived(report.get("because"))
+    return f"{words('staged')}: {why.said_in(words)}" if isinstance(why, Because) else words(report["read"])
 
 
 def _said(name: str, value: object, words: Words) -> str:
