@@ -184,6 +184,25 @@ def test_every_pod_has_the_volumes_and_the_environment_that_are_asked_for(helm: 
         assert container["envFrom"] == SOURCES["envFrom"]
 
 
+def test_what_one_kind_of_process_needs_no_other_gets(helm: str, tmp_path: Path) -> None:
+    """The provider's secret is the API's, and the addresses of alerts are the runners'."""
+    own = {
+        "api": {"env": {"VITRINA_OIDC_CLIENT_ID": "vitrina"}, "envFrom": [{"secretRef": {"name": "openid"}}]},
+        "runner": {"env": {"VITRINA_POLL_SECONDS": 1}, "envFrom": [{"secretRef": {"name": "alerts"}}]},
+    }
+    made, all_of_them = render(helm, tmp_path, SOURCES | own), SOURCES["envFrom"]
+    held = {}
+    for kind, end in WORKLOADS:
+        (container,) = find(made, kind, end.strip("-"))["spec"]["template"]["spec"]["containers"]
+        plain = {one["name"] for one in container["env"]} & {"VITRINA_OIDC_CLIENT_ID", "VITRINA_POLL_SECONDS"}
+        held[end] = (container["envFrom"], plain)
+    assert held == {
+        "-api": ([*all_of_them, {"secretRef": {"name": "openid"}}], {"VITRINA_OIDC_CLIENT_ID"}),
+        "-runner": ([*all_of_them, {"secretRef": {"name": "alerts"}}], {"VITRINA_POLL_SECONDS"}),
+        "-migrate": (all_of_them, set()),
+    }
+
+
 def test_a_source_without_its_key_is_refused(helm: str) -> None:
     values = ["--set", "sources.shop.secret=shop-database"]
     done = subprocess.run([helm, "template", CHART, *values], capture_output=True, text=True)

@@ -192,7 +192,8 @@ def test_each_format_has_the_shape_that_its_receiver_takes(lab: Lab, receiver: R
     card = heard["teams"][0]["attachments"][0]
     assert (heard["teams"][0]["type"], card["contentType"]) == ("message", "application/vnd.microsoft.card.adaptive")
     assert (card["content"]["type"], card["content"]["actions"][0]["url"]) == ("AdaptiveCard", page)
-    assert {"title": "error", "value": failed_error(lab)} in card["content"]["body"][-1]["facts"]
+    rich = [[run["text"] for run in part["inlines"]] for part in card["content"]["body"]]
+    assert ["error: ", failed_error(lab)] in rich
 
     opened, closed = heard["pagerduty"]
     assert (opened["event_action"], closed["event_action"]) == ("trigger", "resolve")

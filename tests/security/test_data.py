@@ -50,6 +50,26 @@ def test_nor_does_it_answer_questions_about_it(planted: Api) -> None:
     assert yes != no
 
 
+# By checks and by an impact query: the second fails, or finds something, if and only if there is such a row.
+ASKING = "SELECT 1 / (count(*) - count(*) FILTER (WHERE title LIKE '{}%')) AS film_id FROM content.film_work f"
+ASKED_BY_KEY = "SELECT f.id AS film_id FROM content.film_work f JOIN changed c ON c.id = f.id WHERE f.title LIKE '{}%'"
+ELSEWHERE: list[dict[str, Any]] = [
+    {"checks": [{"name": "c", "effect": "warn", "empty": ASKING}]},
+    {"checks": [{"name": "c", "effect": "warn", "empty": ORACLE}]},
+    {"mode": "live", "impact": {"content.film_work": ASKED_BY_KEY}},
+]
+
+
+@pytest.mark.parametrize("more", ELSEWHERE, ids=["check that fails", "check that finds", "impact"])
+def test_nor_do_checks_and_impact_queries(planted: Api, more: dict[str, Any]) -> None:
+    said = []
+    for start in (SECRET, "no title begins so"):
+        asking = json.loads(json.dumps(more).replace("{}%", f"{start}%"))
+        said.append(planted.post("/validate", unstored(STORED) | asking, role="operator").text.replace(start, "…"))
+    assert said[0] == said[1]
+    assert "findings" in said[0]
+
+
 def test_an_operator_still_learns_what_is_wrong_with_a_configuration(planted: Api) -> None:
     assert "pg_sleep is VOLATILE" in answers(planted, "operator", "SELECT pg_sleep(1)::text AS film_id")
     assert "rows were not looked at" in answers(planted, "operator", STORED)

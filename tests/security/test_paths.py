@@ -2,12 +2,13 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
@@ -21,8 +22,8 @@ from tests.security.test_forgery import fill, ids, settled
 from tests.support import SERVER, Lab, differences, wait_for
 from vitrina.bootstrap import Warehouse, set_up
 from vitrina.domain.errors import ConfigError
-from vitrina.meta.db import connect
-from vitrina.sql.tree import FIELD, FUNCTIONS, OPERATORS
+from vitrina.meta.db import QUERIES, SEARCH_PATH, connect, prepare, queries
+from vitrina.sql.tree import FIELD, FUNCTIONS, OPERATORS, TELLING
 
 __all__ = ["settled"]
 RECORD = re.compile(r"^(?=\d{4}-\d\d-\d\d )", re.MULTILINE)  # of the server's log
@@ -52,8 +53,18 @@ def planted() -> Iterator[Lab]:
         yield lab
 
 
+CHECKS: list[dict[str, Any]] = [
+    {"name": "filled", "not_null": ["id", "title"]},
+    {"name": "known", "accepted_values": {"type": ["movie", "tv_show"]}, "effect": "warn"},
+    {"name": "rated", "condition": "rating BETWEEN 0 AND 10", "effect": "warn"},
+    {"name": "one", "unique": ["id"]},
+    {"name": "some", "row_count": {"at_least": 1}},
+    {"name": "none", "empty": "SELECT m.id FROM mart m WHERE m.title = ''"},
+]
 MODES: dict[str, dict[str, Any]] = {
     "full": {},
+    "checked": {"checks": [check | {"effect": "warn"} for check in CHECKS]},
+    "published checked": {"checks": CHECKS, "publish": "atomic"},
     "by text": {"key": ["type", "id"], "batch_size": 7},
     "atomic": {"publish": "atomic"},
     "incremental": {"mode": "incremental", "incremental_key": "created", "incremental_id_key": "id"},
@@ -69,6 +80,9 @@ def test_a_run_calls_nothing_that_others_put_in_its_way(planted: Lab, mode: str)
     planted.db.execute("UPDATE content.film_work SET title = title OPERATOR(pg_catalog.||) '!'::text")
     assert planted.run(pipeline)["error"] is None
     assert planted.answer("reconcile", pipeline)["error"] is None
+    kept = planted.sql("SELECT name, outcome FROM etl.etl_checks WHERE pipeline_id = %s", pipeline.id)
+    assert len(kept) == len(pipeline.checks)
+    assert {outcome for _, outcome in kept} <= {"kept"}
 
 
 def test_migrations_and_roles_call_nothing_that_others_put_in_their_way() -> None:
@@ -106,6 +120,15 @@ def test_functions_of_ours_find_names_in_the_catalogue(lab: Lab, schema: str) ->
 # ── every call of every statement, as the server resolves it ─────────────────────────────────────────────────────
 
 
+STRANGE = """
+    SELECT p.oid::regprocedure::text FROM pg_catalog.pg_proc p
+    WHERE p.oid = ANY (%s) AND p.pronamespace::regnamespace::text NOT IN ('pg_catalog', 'etl')
+    UNION ALL
+    SELECT o.oid::regoperator::text FROM pg_catalog.pg_operator o
+    WHERE o.oid = ANY (%s) AND o.oprnamespace::regnamespace::text <> 'pg_catalog'
+"""
+
+
 def test_every_call_of_every_statement_of_ours_is_of_the_catalogue_or_of_etl(settled: Api) -> None:
     lab, log = settled.lab, Path(str(conninfo_to_dict(os.environ[SERVER])["host"])).parent / "log"
     database, start = lab.db.info.dbname, log.stat().st_size
@@ -114,18 +137,71 @@ def test_every_call_of_every_statement_of_ours_is_of_the_catalogue_or_of_etl(set
     settled.app.state.plane.pool.check()
     work(settled)
     trees = [record for record in told(log, start, database) if "DETAIL:  (" in record]
-    used = {kind: {oid for tree in trees for oid in oids(tree, kind)} for kind in (FUNCTIONS, OPERATORS)}
+    used = used_by(trees)
     assert len(trees) > 300
     assert len(used[FUNCTIONS]) > 40
     assert len(used[OPERATORS]) > 20
-    strange = """
-        SELECT p.oid::regprocedure::text FROM pg_catalog.pg_proc p
-        WHERE p.oid = ANY (%s) AND p.pronamespace::regnamespace::text NOT IN ('pg_catalog', 'etl')
-        UNION ALL
-        SELECT o.oid::regoperator::text FROM pg_catalog.pg_operator o
-        WHERE o.oid = ANY (%s) AND o.oprnamespace::regnamespace::text <> 'pg_catalog'
-    """
-    assert lab.sql(strange, list(used[FUNCTIONS]), list(used[OPERATORS])) == []
+    assert lab.sql(STRANGE, list(used[FUNCTIONS]), list(used[OPERATORS])) == []
+
+
+PLACE = re.compile(r"%(?:\((\w+)\))?s|%%")
+SENT = {  # with the type that the driver gives them
+    "- %(by)s": "- CAST(%(by)s AS interval)",
+    "%(slots)s": "CAST(%(slots)s AS integer)",
+    "%(options)s": "CAST(%(options)s AS jsonb)",
+}
+# With places for names, or several in one, which are sent in another way; and those over tables of a source's own log.
+COMPOSED = {"grant_meta", "give_reading", "grant_sealing", "future_marts", "future", "closed_now"}
+AT_A_SOURCE = {"create_log", "create_function", "any_new", "new", "halves", "switch", "emptied"}
+AT_A_SOURCE |= {"position_is_gone", "log_size"}
+
+
+def test_every_statement_that_is_written_down_finds_its_calls_in_the_catalogue_or_in_etl(planted: Lab) -> None:
+    statements = {f"{f.stem} {name}": text for f in QUERIES.glob("*.sql") for name, text in queries(f.stem).items()}
+    found = {path: resolved(planted, statements, path) for path in (SEARCH_PATH, "public, pg_catalog")}
+    called, unread = found[SEARCH_PATH]
+    assert len(called) > 300
+    assert {name.split()[1] for name in unread} == COMPOSED | AT_A_SOURCE, unread
+    assert strangers(planted, called) == set()
+    assert strangers(planted, found["public, pg_catalog"][0])  # what it would be without the pinned path
+
+
+def resolved(lab: Lab, statements: dict[str, str], path: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The server's tree of each, and why others have none."""
+    trees: dict[str, str] = {}
+    unread: dict[str, str] = {}
+    told: list[str] = []
+    with connect(lab.conninfo, "statements") as conn:
+        conn.add_notice_handler(lambda notice: told.append(notice.message_detail or ""))
+        conn.execute(f"SET search_path = {path}".encode())
+        for name, value in TELLING.items():
+            conn.execute(f"SET {name} = {value}".encode())
+        for name, text in statements.items():
+            told.clear()
+            try:
+                prepare(conn, numbered(text).encode())
+            except psycopg.Error as error:
+                unread[name] = str(error)
+            trees[name] = "".join(told)
+    return trees, unread
+
+
+def numbered(text: str) -> str:
+    """With places as the server knows them, the same for the same name."""
+    names: dict[str | int, int] = {}
+
+    def place(at: re.Match[str]) -> str:
+        return "%" if at[0] == "%%" else f"${names.setdefault(at[1] or at.start(), len(names) + 1)}"
+
+    for written, sent in SENT.items():
+        text = text.replace(written, sent)
+    return PLACE.sub(place, text)
+
+
+def strangers(lab: Lab, trees: dict[str, str]) -> set[str]:
+    """Functions and operators that are neither the server's own nor ours."""
+    used = used_by(trees.values())
+    return {name for (name,) in lab.sql(STRANGE, list(used[FUNCTIONS]), list(used[OPERATORS]))}
 
 
 def work(api: Api) -> None:
@@ -162,6 +238,11 @@ def follow(api: Api) -> None:
             for action in ("install", "remove"):
                 form = {"action": action, "kind": "wal", "tables": "content.genre"}
                 assert browser.post("/sources/warehouse/capture", data=form).status_code == 200
+
+
+def used_by(trees: Iterable[str]) -> dict[frozenset[str], set[int]]:
+    trees = list(trees)
+    return {kind: {oid for tree in trees for oid in oids(tree, kind)} for kind in (FUNCTIONS, OPERATORS)}
 
 
 def told(log: Path, start: int, database: str) -> list[str]:

@@ -35,11 +35,19 @@ SOURCES = {
     "unquoted": "postgresql://me:x@{secret}@127.0.0.1:1/db",
     "unreadable": "postgresql://me:{secret}@[::1/db",
 }
+# Where alerts go to: an address may be the secret itself.
+ALERTS = {
+    "hook": {"url": "http://127.0.0.1:9/{secret}", "secret": "{secret}"},
+    "chat": {"url": "http://127.0.0.1:9/services/{secret}?key={secret}", "format": "slack"},
+    "pager": {"url": "http://127.0.0.1:9", "format": "pagerduty", "secret": "{secret}"},
+    "mail": {"url": "smtp://me:{secret}@localhost:9", "to": '["ops@example.org"]', "sender": "vitrina@example.org"},
+}
 ROLES = {"runner_url": "vitrina_runner", "reader_url": "vitrina_reader", "api_role_url": "vitrina_api"}
 # Commands that say how to get in, to whoever has the database's own password, are not asked.
 COMMANDS = [
     "doctor", "doctor -o json", "list", "get films", "export", "runs films", "status films", "state films",
     "lineage", "validate down", "validate unreadable", "preview down", "token list", "capture status", "run far",
+    "alert list", "alert test chat", "alert deliveries", "source list", "source show down", "source test unquoted",
 ]  # fmt: skip
 
 
@@ -77,6 +85,10 @@ class Planted:
             prefix = "" if name == "elasticsearch_url" else "VITRINA_"
             for key, value in self._values(name, is_several).items():
                 planted[prefix + name.upper() + key] = value
+        for name, values in ALERTS.items():
+            for key, value in values.items():
+                said = self._fill(f"alerts {name} {key}", value) if "{secret}" in value else value
+                planted[f"VITRINA_ALERTS__{name.upper()}__{key.upper()}"] = said
         allowed = {"VITRINA_ALLOWED_ES_INDEXES": "far", "VITRINA_ALLOWED_SOURCE_SCHEMAS": "content,ugc"}
         return planted | allowed | {"VITRINA_LOG_FORMAT": "json"}
 
@@ -216,6 +228,9 @@ AT_WORK = """  -- whoever waits for a neighbour that does not answer is left alo
         WHERE r.neighbours ?| ARRAY[p.source, split_part(p.effective_target, ':', 1) || ':'])"""
 
 
+UNDELIVERED = "SELECT destination FROM etl.etl_deliveries WHERE last_error IS NOT NULL"
+
+
 @pytest.mark.scenario(52)
 def test_a_planted_secret_is_in_no_response_log_error_event_or_row(planted: Planted) -> None:
     lab = planted.lab
@@ -229,6 +244,7 @@ def test_a_planted_secret_is_in_no_response_log_error_event_or_row(planted: Plan
         planted.ask()
         for line in COMMANDS:
             planted.command(line)
+        wait_for(lambda: {*ALERTS} <= {name for (name,) in lab.sql(UNDELIVERED)}, 60)
     planted.stored()
     assert planted.found() == {}
     everything = "\n".join(planted.said.values())

@@ -1,12 +1,16 @@
 """Positions and checkpoints: what earlier programs have stored is understood, and what is stored now is as it was."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from vitrina.control.console.i18n import Words
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.positions import FullPosition, IncrementalPosition, LivePosition, Place, parse_position
+from vitrina.domain.reasons import Reason
+from vitrina.domain.wording import Because
 
 AT = "2026-11-18T13:40:27.150477+00:00"
 STORED: list[tuple[str, dict[str, Any]]] = [
@@ -80,3 +84,27 @@ def test_what_arrives_later_is_later() -> None:
     assert LivePosition(lag_ms=3.0).later(0.5).lag_ms == 503
     assert LivePosition().later(0.5) == LivePosition()
     assert FullPosition("load").later(0.5) == FullPosition("load")
+
+
+VIEW = Reason.A_VIEW.of(name="content.films")
+WHY = Reason.CHANGED.of(changes=[Reason.REPLACED.of(thing=VIEW), Reason.CASTS_CHANGED.of()])
+SAID = "заменено: представление content.films; созданы или удалены приведения типов"
+
+
+@pytest.mark.parametrize(("mode", "kind"), [("live", LivePosition), ("incremental", IncrementalPosition)])
+def test_why_everything_is_compared_is_kept_by_its_code_beside_its_words(mode: str, kind: type[Any]) -> None:
+    stored = kind(comparing=WHY).dump()
+    inner: dict[str, Any] = stored["live"] if mode == "live" else stored
+    assert inner["comparing"] == "the view content.films was replaced; casts were made or dropped"
+    assert inner["because"]["code"] == "changed"
+    again = parse_position(mode, json.loads(json.dumps(stored)))
+    assert isinstance(again, LivePosition | IncrementalPosition)
+    assert isinstance(again.comparing, Because)
+    assert again.comparing.said_in(Words("ru")) == SAID
+    assert again.dump() == stored
+
+
+def test_a_reason_that_this_program_does_not_know_keeps_its_words() -> None:
+    stored = {"comparing": "something new", "because": {"code": "to_come", "data": {}}}
+    assert IncrementalPosition.parse(stored).comparing == "something new"
+    assert "because" not in replace(IncrementalPosition.parse(stored), comparing=None).dump()

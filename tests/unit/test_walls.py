@@ -1,5 +1,6 @@
 """The map of ARCHITECTURE.md, the contracts of pyproject.toml and the packages themselves say the same."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -83,3 +84,14 @@ def test_what_stands_beside_the_layers_has_a_contract_of_its_own() -> None:
     assert rooms - {"bootstrap"} <= {name.removeprefix("vitrina.") for name in forbidden["vitrina.client"]}
     assert told["embedded"] == "domain, settings"
     assert rooms - {"domain"} <= {name.removeprefix("vitrina.") for name in forbidden["vitrina.embedded"]}
+
+
+GUESSWORK = {"Told", "Keeper", "Bell", "Looking", "dear", "straight", "riders"}  # names that said nothing of the thing
+
+
+def test_the_words_are_twenty_at_most_and_names_that_had_to_be_guessed_stay_gone() -> None:
+    table = (ROOT / "ARCHITECTURE.md").read_text().split("## Words\n")[1].split("\n## ")[0]
+    assert 10 <= len(re.findall(r"^\| \*\*", table, flags=re.MULTILINE)) <= 20
+    trees = (ast.walk(ast.parse(file.read_text())) for file in CODE.rglob("*.py"))
+    named = {node.name for tree in trees for node in tree if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    assert named & GUESSWORK == set()

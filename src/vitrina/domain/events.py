@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TypedDict
 
 from vitrina.domain.findings import Code, Finding
-from vitrina.domain.reasons import as_kept, revived
+from vitrina.domain.reasons import beside, beside_revived, revived
 from vitrina.domain.wording import Because, Data, Json, Worded, fill
 
 
@@ -116,10 +116,7 @@ def fields_of(finding: Finding) -> dict[str, Json]:
 
 def as_stored(fields: Data) -> Data:
     """The fields of an event, its reason by its code too."""
-    why = fields.get("why")
-    if not isinstance(why, Because):
-        return fields
-    return {**fields, "why": str(why), "because": {"code": why.code.value, "data": as_kept(why.data)}}
+    return beside(fields, "why")
 
 
 def shown(
@@ -143,9 +140,9 @@ def _with_reason(fields: Mapping[str, object], translate: Callable[[str], str]) 
     """The fields beside an event: why, in words alone."""
     if "because" not in fields:
         return fields
-    others = {name: value for name, value in fields.items() if name != "because"}
-    because = revived(fields["because"])
-    return others | ({"why": because.said_in(translate)} if isinstance(because, Because) else {})
+    found = beside_revived(fields, "why")
+    why = found.get("why")
+    return {**found, "why": why.said_in(translate)} if isinstance(why, Because) else found
 
 
 def named(text: str, translate: Callable[[str], str]) -> list[Event]:

@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import BeforeValidator, PlainSerializer, TypeAdapter, ValidationError
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.reasons import REASONS, beside, beside_revived
+from vitrina.domain.wording import Because, Json
 
 PROGRESS: tuple[str, ...] = ("done", "of")
+COMPARING = "comparing"  # why everything is compared, in words; by its code beside it
 Stored: TypeAlias = Mapping[str, object]
 """A checkpoint, as the meta-store has it: a JSON object."""
 
@@ -40,19 +43,8 @@ class Gap(StrEnum):
     OUT_OF_LOG = "out_of_log"
 
     def said(self, detail: str | None = None) -> str:
-        """For people; `detail` is what the capture or the position says of it."""
-        return SAID[self].format(detail)
-
-
-SAID = {
-    Gap.NOT_CAPTURED: "its source is not captured",
-    Gap.NOT_LIVE: "it is not live yet",
-    Gap.COMPARING: "{}",
-    Gap.OTHER_SOURCE: "the query reads other tables",
-    Gap.INSTALLED_ANEW: "changes may be missing: the capture was installed anew",
-    Gap.CONTINUITY_LOST: "changes may be missing: {}",
-    Gap.OUT_OF_LOG: "the change log no longer reaches back to where it was",
-}
+        """For people, a reason of the same code; `detail` is what the capture or the position says of it."""
+        return (detail or "") if self is Gap.COMPARING else REASONS[self].of(detail=detail)
 
 
 @dataclass(frozen=True)
@@ -105,11 +97,14 @@ class Position:
         except ValidationError as error:
             raise ConfigError("the checkpoint cannot be read", "drop it: vitrina run NAME --restart") from error
         assert isinstance(found, cls)
-        return found
+        why: Any = beside_revived(stored, COMPARING).get(COMPARING)
+        return replace(found, **{COMPARING: why}) if isinstance(why, Because) else found
 
     def dump(self) -> dict[str, object]:
         """As a checkpoint."""
-        stored: dict[str, object] = ADAPTERS[type(self)].dump_python(self, mode="json")
+        stored: dict[str, Json] = ADAPTERS[type(self)].dump_python(self, mode="json")
+        if why := getattr(self, COMPARING, None):
+            stored = dict(beside(stored | {COMPARING: why}, COMPARING))
         return {name: value for name, value in stored.items() if value is not None}
 
     def later(self, seconds: float) -> Self:

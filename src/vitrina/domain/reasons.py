@@ -1,9 +1,10 @@
-"""Reasons: why a run reads as it reads, why a change means what it means. Codes are listed in docs/reference.md."""
+"""Reasons: why a run reads as it reads, why a change means what it means, why a mart is compared in full. Codes are
+listed in docs/reference.md."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vitrina.domain.wording import Because, Json, Worded
+from vitrina.domain.wording import Because, Data, Json, Worded
 
 
 class Reason(Worded):
@@ -83,6 +84,98 @@ class Reason(Worded):
     OVER_ALL = "over_all", "an aggregate over all rows"
     OTHER_PARTITION = "other_partition", "a window that is not partitioned by it"
     OTHER_DISTINCT = "other_distinct", "DISTINCT ON other columns"
+    # why a mart is compared in full
+    NOT_CAPTURED = "not_captured", "its source is not captured"
+    NOT_LIVE = "not_live", "it is not live yet"
+    OTHER_SOURCE = "other_source", "the query reads other tables"
+    INSTALLED_ANEW = "installed_anew", "changes may be missing: the capture was installed anew"
+    CONTINUITY_LOST = "continuity_lost", "changes may be missing: {detail}"
+    OUT_OF_LOG = "out_of_log", "the change log no longer reaches back to where it was"
+    EXTENDED = "extended", "the mart was created or extended"
+    MART_REMADE = "mart_remade", "the mart was truncated, rewritten or made anew by hand"
+    MART_EMPTIED = "mart_emptied", "the mart was emptied by hand"
+    AUDIT_FOUND_MANY = "audit_found_many", "the audit found {rows:,} wrong rows or more"
+    CHANGED_AMID = "changed_amid", "the catalogue of the source changed while rows were read"
+    CUT_SHORT = "cut_short", "a comparison after the catalogue of the source had changed was cut short"
+    SERVER_REPLACED = (
+        "server_replaced",
+        "the source is another server now: system identifier {now}, and was {before}",
+    )
+    DATABASE_REMADE = "database_remade", "the source's database was made anew: oid {now}, and was {before}"
+    FAILED_OVER = "failed_over", "the source has failed over or was restored: timeline {now}, and was {before}"
+    LOG_SET_BACK = "log_set_back", "the source was set back: its log ends at {now}, and was at {before}"
+    CLOCK_SET_BACK = "clock_set_back", "the source's clock was set back: it is {now}, and was {before}"
+    CLOCK_SET_BACK_SINCE = "clock_set_back_since", "the source's clock was set back since"
+    CLOCK_SLOW = "clock_slow", "the source's clock was set back: it went on by {went_on} in {passed}"
+    NOTHING_AT_CURSOR = (
+        "nothing_at_cursor",
+        "the source has gone back: it gives nothing at or after the checkpoint {value}",
+    )
+    # what has become of what a mart depends on
+    CHANGED = "changed", "{changes}"
+    CHANGED_AND_MORE = "changed_and_more", "{changes}; and {more} more"
+    A_TABLE = "a_table", "the table {name}"
+    A_VIEW = "a_view", "the view {name}"
+    A_TYPE = "a_type", "the type {name}"
+    AN_ENUM = "an_enum", "the enum {name}"
+    A_FUNCTION = "a_function", "the function {name}"
+    AN_OPERATOR = "an_operator", "the operator {name}"
+    A_ROLE = "a_role", "the role {name}"
+    A_SETTING = "a_setting", "the setting {name}"
+    A_COLLATION = "a_collation", "the collation {name}"
+    A_TEXT_SEARCH = "a_text_search", "the text search {name}"
+    IS_GONE = "is_gone", "{thing} is gone"
+    IS_NEW = "is_new", "{thing} is new"
+    ALTERED = "altered", "{thing} was altered"
+    RENAMED = "renamed", "{thing} was renamed to {name}"
+    REPLACED = "replaced", "{thing} was replaced"
+    OTHER_OWNER = "other_owner", "{thing} has another owner"
+    OTHER_VALUES = "other_values", "{thing} allows other values"
+    OTHER_VOLATILITY = "other_volatility", "{thing} has another volatility"
+    OTHER_STRICTNESS = "other_strictness", "{thing} has another way with NULLs"
+    OTHER_RIGHTS = "other_rights", "{thing} has other rights to run with"
+    OTHER_SETTINGS = "other_settings", "{thing} has other settings"
+    OTHER_EXTENSION = "other_extension", "{thing} has another version of its extension"
+    MAY_MEAN_ANOTHER = "may_mean_another", "{name} may mean another function now"
+    CASTS_CHANGED = "casts_changed", "casts were made or dropped"
+    HEIRS = "heirs", "tables inherit from {table} now, or no longer"
+    COLUMN_GONE = "column_gone", "column {column} of {table} is gone"
+    COLUMN_NEW = "column_new", "column {column} of {table} is new"
+    COLUMN_RENAMED = "column_renamed", "column {column} of {table} was renamed to {name}"
+    COLUMN_COMPUTED = "column_computed", "column {column} of {table} is computed otherwise"
+    COLUMN_RETYPED = "column_retyped", "column {column} of {table} has another type"
+    MAY_BE_NULL = "may_be_null", "column {column} of {table} may be NULL now"
+    NEVER_NULL = "never_null", "column {column} of {table} is never NULL now"
+    MAY_REPEAT = "may_repeat", "{columns} of {table} may come twice now"
+    UNIQUE_NOW = "unique_now", "{columns} of {table} is unique now"
+    OTHER_PRIMARY = "other_primary", "{table} has another primary key, or none"
+    POLICED = "policed", "row-level security of {table} was enabled"
+    UNPOLICED = "unpoliced", "row-level security of {table} was disabled"
+    FORCED = "forced", "row-level security of {table} holds for its owner"
+    UNFORCED = "unforced", "row-level security of {table} no longer holds for its owner"
+    POLICY_NEW = "policy_new", "the policy {policy} of {table} is new"
+    POLICY_GONE = "policy_gone", "the policy {policy} of {table} is gone"
+    POLICY_CHANGED = "policy_changed", "the policy {policy} of {table} was changed"
+    LABEL_RENAMED = "label_renamed", "the label '{label}' of {thing} was renamed to '{name}'"
+    LABEL_GONE = "label_gone", "the label '{label}' of {thing} is gone"
+    LABEL_NEW = "label_new", "the label '{label}' of {thing} is new"
+    SUPERUSER = "superuser", "{thing} is a superuser"
+    NO_SUPERUSER = "no_superuser", "{thing} is no longer a superuser"
+    EXEMPT = "exempt", "{thing} is exempt from policies"
+    NOT_EXEMPT = "not_exempt", "{thing} is no longer exempt from policies"
+    OTHER_MEMBERSHIP = "other_membership", "{thing} is a member of other roles"
+    SET_OTHERWISE = "set_otherwise", "{setting} is {now}, and was {before}"
+    LIBRARY_VERSION = (
+        "library_version",
+        "the library of the collation {name} has version {now}, and had {before}",
+    )
+    COLLATION_VERSION = (
+        "collation_version",
+        "what was made by the collation {name} has version {now}, and had {before}",
+    )
+    SEARCH_CONFIGURED = "search_configured", "configurations of text search were changed"
+    SEARCH_MAPPED = "search_mapped", "mappings of text search were changed"
+    SEARCH_WORDS = "search_words", "dictionaries of text search were changed"
 
     def of(self, **data: Json) -> Because:
         """This reason, here."""
@@ -97,11 +190,15 @@ def as_kept(value: Json) -> Json:
     """For programs: a reason by its code, with what it says in English."""
     if isinstance(value, Because):
         return {"code": value.code.value, "data": as_kept(value.data), "message": str(value)}
-    return {name: as_kept(item) for name, item in value.items()} if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping):
+        return {name: as_kept(item) for name, item in value.items()}
+    return value if isinstance(value, str) or not isinstance(value, Sequence) else [as_kept(item) for item in value]
 
 
 def revived(value: Any) -> Any:
     """What was kept, with its reasons again; those of another program by their words."""
+    if isinstance(value, list):
+        return [revived(item) for item in value]
     if not isinstance(value, Mapping):
         return value
     data = {name: revived(item) for name, item in value.items()}
@@ -109,3 +206,23 @@ def revived(value: Any) -> Any:
         return data
     code = REASONS.get(value["code"])
     return Because(code, data["data"]) if code else value.get("message", "")
+
+
+def beside(fields: Data, name: str) -> Data:
+    """A reason among the fields in words, for whoever reads no codes, and beside them by its code."""
+    why = fields.get(name)
+    if not isinstance(why, Because):
+        return fields
+    return {**fields, name: str(why), "because": coded(why)}
+
+
+def coded(why: Because) -> dict[str, Json]:
+    """Its code and data, for whoever has the words already."""
+    return {"code": why.code.value, "data": as_kept(why.data)}
+
+
+def beside_revived(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The same backwards; the words stay where this program does not know the code."""
+    because = revived(fields.get("because"))
+    others = {key: value for key, value in fields.items() if key != "because"}
+    return others | ({name: because} if isinstance(because, Because) and name in fields else {})

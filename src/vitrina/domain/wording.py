@@ -57,10 +57,13 @@ def _shown(name: str, value: object, data: Mapping[str, object], translate: Call
         return translate(value) if name == NESTED else value
     if isinstance(value, Mapping):
         return "; ".join(f"{key}: {item}" for key, item in value.items())
-    return _listed(value) if isinstance(value, Sequence) else value
+    return _listed(value, translate) if isinstance(value, Sequence) else value
 
 
-def _listed(items: Sequence[object]) -> str:
-    """One after the other; a key of several columns has commas of its own."""
+def _listed(items: Sequence[object], translate: Callable[[str], str]) -> str:
+    """One after the other; reasons and keys of several columns have commas of their own."""
+    reasons = [item.said_in(translate) for item in items if isinstance(item, Because)]
+    if reasons:
+        return "; ".join(reasons)
     keys = [", ".join(f"{name} = {part}" for name, part in item.items()) for item in items if isinstance(item, Mapping)]
     return "; ".join(keys) if keys else ", ".join(map(str, items))

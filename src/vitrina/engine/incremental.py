@@ -16,6 +16,7 @@ from psycopg import sql
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.events import Event
 from vitrina.domain.positions import Candidate, IncrementalPosition, Place
+from vitrina.domain.reasons import Reason
 from vitrina.domain.run import Counts
 from vitrina.engine.filling import copy_across
 from vitrina.engine.full import FullMode
@@ -176,7 +177,7 @@ class IncrementalSession:
             return ""
         if self.job.reader.fetch(self.work.query.from_cursor(self.cursor[0]), [value]):
             return ""
-        return f"the source has gone back: it gives nothing at or after the checkpoint {value}"
+        return Reason.NOTHING_AT_CURSOR.of(value=value)
 
     def _compare(self) -> Iterator[Step]:
         """One comparison, as mode full; the cursor goes on from the last row that was final before it."""

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from vitrina.domain.reasons import coded
+from vitrina.domain.wording import Because
 from vitrina.engine.job import Job
 from vitrina.inquiries.inquiry import Inquiry
 from vitrina.transforms import Row
@@ -17,7 +19,7 @@ def differs(summary: Row) -> int:
 
 
 def outcome(
-    inquiry: Inquiry, job: Job, summary: Row, details: Sequence[Row], control: str, why_staged: str | None
+    inquiry: Inquiry, job: Job, summary: Row, details: Sequence[Row], control: str, why_staged: Because | None
 ) -> dict[str, Any]:
     """Of both sides summed up, and of what still differed at the second look."""
     found = {kind: next((row["total"] for row in details if row["kind"] == kind), 0) for kind in KINDS}
@@ -32,6 +34,7 @@ def outcome(
         "deletes_refused": job.limits.why_refused(found["extra"], summary["mart_rows"], summary["query_rows"]),
         "settled": max(differs(summary) - sum(found.values()), 0),
         "read": f"staged: {why_staged}" if why_staged else "in place",
+        "because": coded(why_staged) if why_staged else None,
         "taken_at": _iso(summary["taken_at"]),
     }
 

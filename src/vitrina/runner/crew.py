@@ -224,7 +224,7 @@ class Crew:
         if at <= time.monotonic():
             ledger.look(one.stay.forward(ledger.position))
         else:
-            one.stay.wake_at = min(one.stay.wake_at, at)
+            one.stay.wake_by(at)
 
     def _step_down(self, one: Followed, why: str) -> None:
         """For a run, which is due at once."""

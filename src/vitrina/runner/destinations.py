@@ -20,7 +20,7 @@ NEEDS_SECRET = {Format.SIGNED: "what it signs with", Format.PAGERDUTY: "the rout
 
 
 @dataclass(frozen=True)
-class Told:
+class Addressee:
     """One destination."""
 
     name: str
@@ -40,12 +40,12 @@ class Told:
         return about | {"labels": self.labels, "events": self.events}
 
 
-def find_destinations(settings: Settings) -> dict[str, Told]:
+def find_destinations(settings: Settings) -> dict[str, Addressee]:
     """All, by name; a ConfigError says which setting is wrong, and shows no address."""
     return {told.name: told for told in _all(settings)}
 
 
-def _all(settings: Settings) -> Iterator[Told]:
+def _all(settings: Settings) -> Iterator[Addressee]:
     if settings.webhook_url is not None:
         yield _signed_webhook(settings)
     for name, destination in settings.alerts.items():
@@ -54,16 +54,16 @@ def _all(settings: Settings) -> Iterator[Told]:
         yield _destination(name, destination, settings.public_url)
 
 
-def _signed_webhook(settings: Settings) -> Told:
+def _signed_webhook(settings: Settings) -> Addressee:
     secret = settings.webhook_secret.get_secret_value() if settings.webhook_secret else ""
     if not secret:
         raise ConfigError("VITRINA_WEBHOOK_URL is set, and VITRINA_WEBHOOK_SECRET is not", "set both, or neither")
     assert settings.webhook_url is not None
     url = parse_url(settings.webhook_url.get_secret_value(), "VITRINA_WEBHOOK_URL")
-    return Told(WEBHOOK, Format.SIGNED, [], [], Webhook(url, Format.SIGNED, secret, settings.public_url))
+    return Addressee(WEBHOOK, Format.SIGNED, [], [], Webhook(url, Format.SIGNED, secret, settings.public_url))
 
 
-def _destination(name: str, given: Destination, public_url: str | None) -> Told:
+def _destination(name: str, given: Destination, public_url: str | None) -> Addressee:
     setting = f"VITRINA_ALERTS__{name.upper()}__"
     address = given.url.get_secret_value()
     is_mail = address.partition(":")[0].lower() in ("smtp", "smtps")
@@ -79,7 +79,7 @@ def _destination(name: str, given: Destination, public_url: str | None) -> Told:
         if is_mail
         else _webhook(setting, given, form, public_url, context)
     )
-    return Told(name, form, given.labels, given.events, way)
+    return Addressee(name, form, given.labels, given.events, way)
 
 
 def _webhook(

@@ -79,15 +79,21 @@ class Followed:
             raise StepDown("it is not to be followed any more")
         said = RunLog(shared.meta, self.claim)
         assembly = Assembly(self.claim, pipeline, plan, connections, shared.reader, self.control, said)
-        self.stay = Staying(shared.feed)
-        job = replace(assembly.job(shared.meta), stay=self.stay)
-        if isinstance(job.position, LivePosition):
-            self.kept = self.stay.at = job.position.id
+        job = assembly.job(shared.meta)
+        self.kept = job.position.id if isinstance(job.position, LivePosition) else 0
+        self.stay = Staying(shared.feed, at=self.kept)
+        job = replace(job, stay=self.stay)
         self.ledger = assembly.ledger(shared.writer, job, partial(HourLedger, owner=identity.id))
         self.ledger.settings |= LOCKS
         self.mode = resolve_mode(job, connections, self.claim.epoch)
         self.steps = self.mode.steps()
         return self.steps
+
+    def was_passed_over(self, at: int) -> None:
+        """Its position in the meta-store was moved, by a statement for many."""
+        assert self.ledger
+        self.ledger.follow_fence()
+        self.kept = at
 
     def wind_up(self) -> None:
         """Somebody else will go on: what is on its way arrives."""

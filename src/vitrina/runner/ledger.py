@@ -78,6 +78,10 @@ class Ledger:
         fields: Data = {"checks": len(asked), "broken": sum(outcome.answer != "kept" for outcome in asked)}
         return StepResult(Event.CHECKED, position=self.position, fields=fields, quiet=self.looks_often)
 
+    def follow_fence(self) -> None:
+        """It was moved under the same epoch, by another statement than a step's."""
+        self.seq += 1
+
     def _commit(self, step: Step) -> Fenced:
         started = time.monotonic()
         with span("vitrina.batch", seq=self.seq) as traced, transaction(self.conn, self.settings):

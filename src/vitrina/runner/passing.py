@@ -17,8 +17,7 @@ def pass_over(marts: Iterable[Followed], repo: FollowingRepo) -> None:
     moves = {one.claim.pipeline_id: (one, move) for one in marts if (move := _move_of(one))}
     for id_ in repo.pass_over([move for _, move in moves.values()]) if moves else ():
         one, move = moves[id_]
-        assert one.ledger
-        one.ledger.seq, one.kept = one.ledger.seq + 1, move.at_id
+        one.was_passed_over(move.at_id)
 
 
 def _move_of(one: Followed) -> Move | None:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from vitrina.domain.reasons import Reason
+from vitrina.domain.wording import Because
 from vitrina.sql.dependencies import Facts, Needs
 
 Fact: TypeAlias = Mapping[str, Any]
@@ -12,11 +14,26 @@ Fact: TypeAlias = Mapping[str, Any]
 JUDGED = ("constraints", "name", "casts")
 MOST = 3  # that are named; the others are counted
 TRAITS = {
-    "volatility": "another volatility",
-    "strict": "another way with NULLs",
-    "definer": "other rights to run with",
-    "settings": "other settings",
-    "extension": "another version of its extension",
+    "volatility": Reason.OTHER_VOLATILITY,
+    "strict": Reason.OTHER_STRICTNESS,
+    "definer": Reason.OTHER_RIGHTS,
+    "settings": Reason.OTHER_SETTINGS,
+    "extension": Reason.OTHER_EXTENSION,
+}
+SEARCH = {
+    "configurations": Reason.SEARCH_CONFIGURED,
+    "mappings": Reason.SEARCH_MAPPED,
+    "dictionaries": Reason.SEARCH_WORDS,
+}
+THINGS = {
+    "constraints": Reason.A_TABLE,
+    "type": Reason.A_TYPE,
+    "function": Reason.A_FUNCTION,
+    "operator": Reason.AN_OPERATOR,
+    "role": Reason.A_ROLE,
+    "setting": Reason.A_SETTING,
+    "collation": Reason.A_COLLATION,
+    "text search": Reason.A_TEXT_SEARCH,
 }
 
 
@@ -25,7 +42,7 @@ class Difference:
     """One thing that is not what it was."""
 
     key: str
-    words: str
+    why: Because
 
     @property
     def means_comparison(self) -> bool:
@@ -36,144 +53,151 @@ class Difference:
 def differences(before: Facts, now: Facts, needs: Needs) -> list[Difference]:
     """Of the things that matter to a query, those that are otherwise now."""
     keys = (key for key in needs.wanted() if before.get(key) != now.get(key))
-    return [Difference(key, words) for key in keys for words in _words(key, before.get(key), now.get(key))]
+    return [Difference(key, why) for key in keys for why in _reasons(key, before.get(key), now.get(key))]
 
 
 def in_words(found: list[Difference]) -> str:
-    """The first few; what needs a comparison before the rest."""
-    ordered = list(dict.fromkeys(d.words for d in sorted(found, key=lambda d: not d.means_comparison)))
-    more = len(ordered) - MOST
-    return "; ".join([*ordered[:MOST], *([f"and {more} more"] if more > 0 else [])])
+    """The first few, as one reason; what needs a comparison before the rest. Empty if nothing was found."""
+    ordered = list(dict.fromkeys(d.why for d in sorted(found, key=lambda d: not d.means_comparison)))
+    if len(ordered) > MOST:
+        return Reason.CHANGED_AND_MORE.of(changes=ordered[:MOST], more=len(ordered) - MOST)
+    return Reason.CHANGED.of(changes=ordered) if ordered else ""
 
 
-def _words(key: str, before: Fact | None, now: Fact | None) -> Iterator[str]:
+def _reasons(key: str, before: Fact | None, now: Fact | None) -> Iterator[Because]:
     kind = key.split(":")[0]
     named = before or now or {}
     if kind in ("name", "casts"):
-        yield f"{named['name']} may mean another function now" if kind == "name" else "casts were made or dropped"
+        yield Reason.MAY_MEAN_ANOTHER.of(name=named["name"]) if kind == "name" else Reason.CASTS_CHANGED.of()
     elif before is None or now is None:
-        yield f"{_called(kind, named)} {'is gone' if now is None else 'is new'}"
+        yield (Reason.IS_GONE if now is None else Reason.IS_NEW).of(thing=_called(kind, named))
     else:
         found = list(WORDS[kind](before, now))
-        yield from found or [f"{_called(kind, before)} was altered"]
+        yield from found or [Reason.ALTERED.of(thing=_called(kind, before))]
 
 
-def _called(kind: str, fact: Fact) -> str:
+def _called(kind: str, fact: Fact) -> Because:
     if kind == "relation":
-        kind = {"v": "the view", "c": "the type"}.get(fact["kind"], "the table")
-        return f"{kind} {fact['name']}"
-    if kind == "type" and fact["kind"] == "e":
-        return f"the enum {fact['name']}"
-    return {"constraints": "the table"}.get(kind, f"the {kind}") + f" {fact['name']}"
+        thing = {"v": Reason.A_VIEW, "c": Reason.A_TYPE}.get(fact["kind"], Reason.A_TABLE)
+    elif kind == "type" and fact["kind"] == "e":
+        thing = Reason.AN_ENUM
+    else:
+        thing = THINGS[kind]
+    return thing.of(name=fact["name"])
 
 
-def _relation(before: Fact, now: Fact) -> Iterator[str]:
+def _relation(before: Fact, now: Fact) -> Iterator[Because]:
     called = _called("relation", before)
     if before["name"] != now["name"]:
-        yield f"{called} was renamed to {now['name']}"
+        yield Reason.RENAMED.of(thing=called, name=now["name"])
     if any(before[name] != now[name] for name in ("definition", "options", "kind")):
-        yield f"{called} was replaced"
+        yield Reason.REPLACED.of(thing=called)
     if before["heirs"] != now["heirs"]:
-        yield f"tables inherit from {before['name']} now, or no longer"
+        yield Reason.HEIRS.of(table=before["name"])
     yield from _columns(before, now)
     yield from _policies(before, now)
     if before["owner"] != now["owner"] and before["policed"] == now["policed"]:
-        yield f"{called} has another owner"
+        yield Reason.OTHER_OWNER.of(thing=called)
 
 
-def _columns(before: Fact, now: Fact) -> Iterator[str]:
+def _columns(before: Fact, now: Fact) -> Iterator[Because]:
     old, new, name = before["columns"] or {}, now["columns"] or {}, before["name"]
     for number in sorted({*old, *new}, key=int):
         was, is_ = old.get(number), new.get(number)
         if was is None or is_ is None:
-            yield f"column {(was or is_ or {})['name']} of {name} {'is gone' if was else 'is new'}"
+            yield (Reason.COLUMN_GONE if was else Reason.COLUMN_NEW).of(column=(was or is_ or {})["name"], table=name)
         elif was["name"] != is_["name"]:
-            yield f"column {was['name']} of {name} was renamed to {is_['name']}"
+            yield Reason.COLUMN_RENAMED.of(column=was["name"], table=name, name=is_["name"])
         elif was["expression"] != is_["expression"] or was["generated"] != is_["generated"]:
-            yield f"column {was['name']} of {name} is computed otherwise"
+            yield Reason.COLUMN_COMPUTED.of(column=was["name"], table=name)
         elif was != is_:
-            yield f"column {was['name']} of {name} has another type"
+            yield Reason.COLUMN_RETYPED.of(column=was["name"], table=name)
 
 
-def _policies(before: Fact, now: Fact) -> Iterator[str]:
+def _policies(before: Fact, now: Fact) -> Iterator[Because]:
     if before["policed"] != now["policed"]:
-        yield f"row-level security of {before['name']} was {'enabled' if now['policed'] else 'disabled'}"
+        yield (Reason.POLICED if now["policed"] else Reason.UNPOLICED).of(table=before["name"])
         return
     if before["forced"] != now["forced"]:
-        yield f"row-level security of {before['name']} {'holds' if now['forced'] else 'no longer holds'} for its owner"
+        yield (Reason.FORCED if now["forced"] else Reason.UNFORCED).of(table=before["name"])
     old, new = before["policies"] or {}, now["policies"] or {}
     for policy in sorted({*old, *new}):
         if old.get(policy) != new.get(policy):
-            how = "is new" if policy not in old else "is gone" if policy not in new else "was changed"
-            yield f"the policy {policy} of {before['name']} {how}"
+            lost = Reason.POLICY_CHANGED if policy in new else Reason.POLICY_GONE
+            yield (lost if policy in old else Reason.POLICY_NEW).of(policy=policy, table=before["name"])
 
 
-def _constraints(before: Fact, now: Fact) -> Iterator[str]:
+def _constraints(before: Fact, now: Fact) -> Iterator[Because]:
     name = before["name"]
     if name != now["name"]:
-        yield f"the table {name} was renamed to {now['name']}"
+        yield Reason.RENAMED.of(thing=_called("constraints", before), name=now["name"])
     for column in before["required"]:
         if column not in now["required"]:
-            yield f"column {column} of {name} may be NULL now"
+            yield Reason.MAY_BE_NULL.of(column=column, table=name)
     for column in now["required"]:
         if column not in before["required"]:
-            yield f"column {column} of {name} is never NULL now"
+            yield Reason.NEVER_NULL.of(column=column, table=name)
     for key in before["keys"]:
         if key not in now["keys"]:
-            yield f"{', '.join(key)} of {name} may come twice now"
+            yield Reason.MAY_REPEAT.of(columns=key, table=name)
     for key in now["keys"]:
         if key not in before["keys"]:
-            yield f"{', '.join(key)} of {name} is unique now"
+            yield Reason.UNIQUE_NOW.of(columns=key, table=name)
     if before["primary"] != now["primary"]:
-        yield f"{name} has another primary key, or none"
+        yield Reason.OTHER_PRIMARY.of(table=name)
 
 
-def _type(before: Fact, now: Fact) -> Iterator[str]:
+def _type(before: Fact, now: Fact) -> Iterator[Because]:
     called = _called("type", before)
     if before["name"] != now["name"]:
-        yield f"{called} was renamed to {now['name']}"
+        yield Reason.RENAMED.of(thing=called, name=now["name"])
     old, new = (dict(fact["labels"] or []) for fact in (before, now))
     for id_ in {**old, **new}:
         if id_ in old and id_ in new and old[id_] != new[id_]:
-            yield f"the label '{old[id_]}' of {called} was renamed to '{new[id_]}'"
+            yield Reason.LABEL_RENAMED.of(label=old[id_], thing=called, name=new[id_])
         elif (id_ in old) != (id_ in new):
-            yield f"the label '{(old | new)[id_]}' of {called} is {'gone' if id_ in old else 'new'}"
+            yield (Reason.LABEL_GONE if id_ in old else Reason.LABEL_NEW).of(label=(old | new)[id_], thing=called)
     if before["checks"] != now["checks"] or before["required"] != now["required"]:
-        yield f"{called} allows other values"
+        yield Reason.OTHER_VALUES.of(thing=called)
 
 
-def _function(before: Fact, now: Fact) -> Iterator[str]:
+def _function(before: Fact, now: Fact) -> Iterator[Because]:
     called = _called("function", before)
     if before["name"] != now["name"]:
-        yield f"{called} was renamed to {now['name']}"
+        yield Reason.RENAMED.of(thing=called, name=now["name"])
     if any(before[name] != now[name] for name in ("body", "language", "aggregate", "gives", "takes", "set")):
-        yield f"{called} was replaced"
-    for name, words in TRAITS.items():
+        yield Reason.REPLACED.of(thing=called)
+    for name, other in TRAITS.items():
         if before[name] != now[name]:
-            yield f"{called} has {words}"
+            yield other.of(thing=called)
 
 
-def _role(before: Fact, now: Fact) -> Iterator[str]:
-    for name, words in (("super", "a superuser"), ("exempt", "exempt from policies")):
+def _role(before: Fact, now: Fact) -> Iterator[Because]:
+    called = _called("role", before)
+    for name, is_, no_longer in (
+        ("super", Reason.SUPERUSER, Reason.NO_SUPERUSER),
+        ("exempt", Reason.EXEMPT, Reason.NOT_EXEMPT),
+    ):
         if before[name] != now[name]:
-            yield f"the role {before['name']} is {words if now[name] else f'no longer {words}'}"
+            yield (is_ if now[name] else no_longer).of(thing=called)
     if before["acts for"] != now["acts for"] and before["super"] == now["super"]:
-        yield f"the role {before['name']} is a member of other roles"
+        yield Reason.OTHER_MEMBERSHIP.of(thing=called)
 
 
-def _setting(before: Fact, now: Fact) -> Iterator[str]:
-    yield f"{before['name']} is {now['value']}, and was {before['value']}"
+def _setting(before: Fact, now: Fact) -> Iterator[Because]:
+    yield Reason.SET_OTHERWISE.of(setting=before["name"], now=now["value"], before=before["value"])
 
 
-def _collation(before: Fact, now: Fact) -> Iterator[str]:
-    for name, words in (("actual", "the library of the collation"), ("version", "what was made by the collation")):
+def _collation(before: Fact, now: Fact) -> Iterator[Because]:
+    for name, reason in (("actual", Reason.LIBRARY_VERSION), ("version", Reason.COLLATION_VERSION)):
         if before[name] != now[name]:
-            yield f"{words} {before['name']} has version {now[name]}, and had {before[name]}"
+            yield reason.of(name=before["name"], now=now[name], before=before[name])
 
 
-def _text_search(before: Fact, now: Fact) -> Iterator[str]:
-    changed = [name for name in ("configurations", "mappings", "dictionaries") if before[name] != now[name]]
-    yield f"{' and '.join(changed)} of text search were changed"
+def _text_search(before: Fact, now: Fact) -> Iterator[Because]:
+    for name, reason in SEARCH.items():
+        if before[name] != now[name]:
+            yield reason.of()
 
 
 WORDS = {

@@ -18,21 +18,23 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
-{{/* What every container is: this image, no root, nothing writable. */}}
+{{/* What every container is: this image, no root, nothing writable: (list context own), own being its part of the values. */}}
 {{- define "vitrina.container" -}}
-{{- $tag := .Values.image.tag | default .Chart.AppVersion }}
-image: "{{ .Values.image.repository }}:{{ $tag }}{{ with .Values.image.digest }}@{{ . }}{{ end }}"
-imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- $context := index . 0 }}
+{{- $own := index . 1 }}
+{{- $tag := $context.Values.image.tag | default $context.Chart.AppVersion }}
+image: "{{ $context.Values.image.repository }}:{{ $tag }}{{ with $context.Values.image.digest }}@{{ . }}{{ end }}"
+imagePullPolicy: {{ $context.Values.image.pullPolicy }}
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
   capabilities: {drop: [ALL]}
-{{- with .Values.envFrom }}
+{{- with concat $context.Values.envFrom ($own.envFrom | default list) }}
 envFrom: {{- toYaml . | nindent 2 }}
 {{- end }}
 volumeMounts:
   - {name: tmp, mountPath: /tmp}
-{{- with .Values.extraVolumeMounts }}
+{{- with $context.Values.extraVolumeMounts }}
 {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
@@ -87,19 +89,21 @@ volumes:
 {{- end }}
 {{- end -}}
 
-{{/* The environment that all processes share. */}}
+{{/* The environment that all processes share, and this one's own: (list context own). */}}
 {{- define "vitrina.env" -}}
+{{- $values := (index . 0).Values }}
+{{- $own := index . 1 }}
 - name: VITRINA_ALLOWED_SOURCE_SCHEMAS
-  value: {{ join "," .Values.allowed.sourceSchemas | quote }}
+  value: {{ join "," $values.allowed.sourceSchemas | quote }}
 - name: VITRINA_ALLOWED_TARGET_TABLES
-  value: {{ join "," .Values.allowed.targetTables | quote }}
-{{- if .Values.elasticsearch.url }}
+  value: {{ join "," $values.allowed.targetTables | quote }}
+{{- if $values.elasticsearch.url }}
 - name: ELASTICSEARCH_URL
-  value: {{ .Values.elasticsearch.url | quote }}
+  value: {{ $values.elasticsearch.url | quote }}
 - name: VITRINA_ALLOWED_ES_INDEXES
-  value: {{ join "," .Values.elasticsearch.allowedIndexes | quote }}
+  value: {{ join "," $values.elasticsearch.allowedIndexes | quote }}
 {{- end }}
-{{- range $name, $value := .Values.env }}
+{{- range $name, $value := merge (dict) ($own.env | default dict) $values.env }}
 - name: {{ $name }}
   value: {{ $value | toString | quote }}
 {{- end }}

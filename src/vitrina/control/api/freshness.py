@@ -12,6 +12,7 @@ from vitrina.control.services.freshness import Freshness, State
 from vitrina.control.services.latency import Course, Point
 from vitrina.control.services.waiting import Kind, Waiting
 from vitrina.domain.lifecycle import Status
+from vitrina.domain.wording import Because
 
 
 class AuditOut(BaseModel):
@@ -71,6 +72,7 @@ class LiveOut(BaseModel):
     why: str | None = Field(
         description="Why it compares, or will: what changed, or why changes may be missing; or why nobody captures."
     )
+    why_code: str | None = Field(description="The code of that reason, for programs; null: it has none.")
     behind: int | None = Field(description="Changes in the log after its position, 0 if none concerns it.")
     rate: float | None = Field(description="Changes a second that it works off; null: nothing, or it stands still.")
     seconds_left: float | None = Field(description="Until it has caught up, at that rate.")
@@ -90,7 +92,8 @@ class LiveOut(BaseModel):
         """From the service's."""
         audit = AuditOut.of(found.audit) if found.audit else None
         said = {"capture": [*map(str, found.capture)], "findings": [*map(FindingModel.of, found.capture)]}
-        return cls(**vars(found) | said | {"audit": audit})
+        why_code = found.why.code.value if isinstance(found.why, Because) else None
+        return cls(**vars(found) | said | {"audit": audit, "why_code": why_code})
 
 
 class IncidentOut(BaseModel):

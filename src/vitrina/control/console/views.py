@@ -14,6 +14,9 @@ from vitrina.control.console.i18n import Words
 from vitrina.control.services import progress
 from vitrina.control.services.freshness import cursor_time
 from vitrina.control.services.latency import Recent
+from vitrina.domain.positions import COMPARING
+from vitrina.domain.reasons import beside_revived, revived
+from vitrina.domain.wording import Because
 
 WORDS = {
     "IDLE": "idle",
@@ -87,6 +90,20 @@ JS_WORDS = (
     "99 of 100",
     "changes left",
 )
+
+
+APART = ("value", "id", "live", "because")  # of a checkpoint: shown by themselves, or for programs alone
+
+
+def reason(why: str, words: Words) -> str:
+    """Why, in this language where it is a reason of ours."""
+    return why.said_in(words) if isinstance(why, Because) else why
+
+
+def checkpoint(stored: Mapping[str, Any] | None, words: Words) -> dict[str, Any]:
+    """What else there is in one, for people."""
+    found = beside_revived(stored or {}, COMPARING)
+    return {name: reason(value, words) for name, value in found.items() if name not in APART}
 
 
 def word(status: str) -> str:
@@ -184,10 +201,10 @@ def shown_fields(fields: Mapping[str, object], words: Words | None = None) -> st
     return " ".join(_said(name, value, words) for name, value in fields.items())
 
 
-def how_read(text: str, words: Words) -> str:
+def how_read(report: Mapping[str, Any], words: Words) -> str:
     """Of a comparison: where the query was read, and why not in place."""
-    how, _, why = text.partition(": ")
-    return words(how) + (f": {words(why)}" if why else "")
+    why = revived(report.get("because"))
+    return f"{words('staged')}: {why.said_in(words)}" if isinstance(why, Because) else words(report["read"])
 
 
 def _said(name: str, value: object, words: Words) -> str:

@@ -74,7 +74,7 @@ def _of(row: DictRow, audit: DictRow | None, worries: Sequence[Finding]) -> Fres
     rate = position.rate if behind and not rests and moves and state == "catching up" else None
     return Freshness(
         state=state,
-        why=_why(row) if state in ("comparing", "compares next") else str(halted) if state == HALT else None,
+        why=_why(row, position) if state in ("comparing", "compares next") else str(halted) if state == HALT else None,
         behind=behind,
         rate=rate,
         seconds_left=round(behind / rate, 1) if behind and rate else None,
@@ -112,8 +112,10 @@ def _state(row: DictRow, halted: Finding | None) -> State:
     return "catching up" if row["concerned"] else "following"
 
 
-def _why(row: DictRow) -> str:
+def _why(row: DictRow, position: LivePosition) -> str:
     """A reason that was stored, or what has changed; else changes may be missing from the log, for some reason."""
     if row["changed"] and row["reason"] != Gap.COMPARING:
         return str(row["changed"])
+    if row["reason"] == Gap.COMPARING:
+        return position.comparing or ""
     return Gap(row["reason"]).said(row["detail"])

@@ -13,6 +13,7 @@ from psycopg import sql
 from vitrina.capture.moments import Moment
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.events import Event
+from vitrina.domain.reasons import Reason
 from vitrina.domain.run import NOTHING, Counts
 from vitrina.engine.job import Beyond, Step, StepResult
 from vitrina.engine.live.feed import Feed
@@ -128,7 +129,7 @@ class Audit:
 
     def _send_all_again(self, beyond: Beyond, conn: Connection) -> StepResult:
         """Somebody has emptied it. A comparison sends what is not there as it was sent, and that is everything."""
-        self.too_many = "the mart was emptied by hand"
+        self.too_many = Reason.MART_EMPTIED.of()
         beyond.doubt(conn, sql.SQL("true"))
         return StepResult(Event.AUDIT_READ, quiet=True)
 
@@ -185,7 +186,7 @@ class Audit:
         """
         named, counts, wrong = suspects.named(conn), NOTHING, suspects.count
         if wrong >= self.sampling.most:
-            self.too_many = f"the audit found {wrong:,} wrong rows or more"
+            self.too_many = Reason.AUDIT_FOUND_MANY.of(rows=wrong)
         else:
             counts = self.touched.converge(suspects.args, suspects.count, conn)
             self.shrinking.guard(counts.deleted, conn)

@@ -112,7 +112,7 @@ class Feed:
 
 
 @dataclass
-class Told:
+class KnownChanges:
     """What a slice tells of one relation, with these columns of it; None: nothing."""
 
     columns: set[str]
@@ -125,7 +125,7 @@ class Moment:
 
     tip: log.Tip | None = None
     at: float = 0.0  # monotonic
-    told: dict[tuple[int, str, tuple[str, ...]], Told] = field(default_factory=dict)
+    told: dict[tuple[int, str, tuple[str, ...]], KnownChanges] = field(default_factory=dict)
     columns: dict[str, set[str]] = field(default_factory=dict)  # that any of them wants
 
 
@@ -199,5 +199,5 @@ class SharedFeed(Feed):
             return False
         by_relation = {one.relation: one for one in found}
         for relation, names in wanted.items():
-            moment.told[after_id, relation, keys[relation]] = Told({*names}, by_relation.get(relation))
+            moment.told[after_id, relation, keys[relation]] = KnownChanges({*names}, by_relation.get(relation))
         return self.reaches_back_to(after_id)

@@ -32,7 +32,7 @@ from vitrina.meta.repos.waits import WaitRepo
 from vitrina.sources.connections import Connections
 
 SLICE = 10_000  # changes that are mapped to keys at once
-EXTENDED = "the mart was created or extended"
+EXTENDED = Reason.EXTENDED.of()
 
 
 Keys: TypeAlias = tuple[list[str | None], int]

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from vitrina.domain.errors import RetryableError
 from vitrina.domain.positions import LivePosition, Storage
+from vitrina.domain.reasons import Reason
 from vitrina.domain.run import Counts
 from vitrina.engine.job import fetch
 from vitrina.engine.work import Work
@@ -41,8 +42,8 @@ def why_emptied(before: Storage | None, now: Storage) -> str:
     if before is None or not before.file:
         return ""
     if before.file != now.file:
-        return "the mart was truncated, rewritten or made anew by hand"
-    return "the mart was emptied by hand" if before.filled and not now.filled else ""
+        return Reason.MART_REMADE.of()
+    return Reason.MART_EMPTIED.of() if before.filled and not now.filled else ""
 
 
 class Presence:

@@ -28,6 +28,10 @@ class Staying(Stay):
         """What comes after this has to wait until then."""
         self.at, self.wake_at, self.waits, self.settles = at, wake_at, True, False
 
+    def wake_by(self, at: float) -> None:
+        """At the latest."""
+        self.wake_at = min(self.wake_at, at)
+
     def passes(self, last_id: int) -> None:
         """Nothing up to here concerns it."""
         self.at = max(self.at, last_id)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from vitrina.domain.positions import LivePosition
+from vitrina.domain.reasons import Reason
 from vitrina.engine.live.impact import Impact
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.dependencies import DependencyRepo, Kept
@@ -20,8 +21,7 @@ from vitrina.sql.stamps import stamp_query, take_stamp
 
 RECENT_SECONDS = 1.0  # a stamp that was compared so shortly ago is not compared again before the next slice
 IDLE_SECONDS = 0.5  # a follower that waits compares it that often, so that no slice has to wait for it
-AMID = "the catalogue of the source changed while rows were read"
-CUT_SHORT = "a comparison after the catalogue of the source had changed was cut short"
+AMID, CUT_SHORT = Reason.CHANGED_AMID.of(), Reason.CUT_SHORT.of()
 
 
 class Watch:

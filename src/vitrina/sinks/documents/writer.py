@@ -35,6 +35,10 @@ class Outbox:
         """How wide a row is, by the planner's estimate; what is written shows better."""
         self.bytes_per_document = width * WIDER + FRAME_BYTES
 
+    def measure(self, width: float) -> None:
+        """How wide documents were that are written."""
+        self.bytes_per_document = width + FRAME_BYTES
+
     def keep(self, lines: bytes, count: int) -> None:
         """To be sent once it is committed."""
         self.lines.append(lines)
@@ -98,6 +102,6 @@ class ShadowWriter:
         documents, deletes = row.pop("lines", None), row.pop("deletes", None)
         if documents:
             self.outbox.keep(documents, row["written"])
-            self.outbox.bytes_per_document = len(documents) / row["written"] + FRAME_BYTES
+            self.outbox.measure(len(documents) / row["written"])
         if deletes:
             self.outbox.keep(deletes, row["deleted"])

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from vitrina.capture.positions import parse_lsn
 from vitrina.domain.positions import Place
+from vitrina.domain.reasons import Reason
 from vitrina.meta.db import Connection, fetch_all, queries
 from vitrina.meta.repos.clock import Clock
 
@@ -29,15 +30,15 @@ def why_behind(now: Place, before: Place, *, is_local: bool) -> str:
 
 
 def _why_elsewhere(now: Place, before: Place) -> str:
-    for said, here, there in (
-        ("the source is another server now: system identifier", now.system, before.system),
-        ("the source's database was made anew: oid", now.database, before.database),
-        ("the source has failed over or was restored: timeline", now.timeline, before.timeline),
+    for reason, here, there in (
+        (Reason.SERVER_REPLACED, now.system, before.system),
+        (Reason.DATABASE_REMADE, now.database, before.database),
+        (Reason.FAILED_OVER, now.timeline, before.timeline),
     ):
         if here is not None and there is not None and here != there:
-            return f"{said} {here}, and was {there}"
+            return reason.of(now=here, before=there)
     if now.lsn and before.lsn and parse_lsn(now.lsn) < parse_lsn(before.lsn):
-        return f"the source was set back: its log ends at {now.lsn}, and was at {before.lsn}"
+        return Reason.LOG_SET_BACK.of(now=now.lsn, before=before.lsn)
     return ""
 
 
@@ -46,11 +47,11 @@ def _why_clock(now: Place, before: Place, *, is_local: bool) -> str:
     if now.clock is None or before.clock is None:
         return ""
     if now.clock < before.clock:
-        return f"the source's clock was set back: it is {now.clock}, and was {before.clock}"
+        return Reason.CLOCK_SET_BACK.of(now=str(now.clock), before=str(before.clock))
     watched = now.set_back == before.set_back
     if is_local or now.here is None or before.here is None:
-        return "" if watched else "the source's clock was set back since"
+        return "" if watched else Reason.CLOCK_SET_BACK_SINCE.of()
     passed, went_on = now.here - before.here, now.clock - before.clock
     if watched and passed - went_on > LEEWAY + passed / DRIFT:
-        return f"the source's clock was set back: it went on by {went_on} in {passed}"
+        return Reason.CLOCK_SLOW.of(went_on=str(went_on), passed=str(passed))
     return ""
