@@ -78,6 +78,7 @@ class Live(Record):
     seconds_left: float | None = None
     compares_at: datetime | None = None
     audit: Json | None = None
+    why_code: str | None = None
     findings: list[Finding] = field(default_factory=list)  # what is wrong with the capture of its source, with codes
 
 
