@@ -60,6 +60,8 @@ CORPUS = {
     ),
     "columns to add": Case(config={"on_drift": "add"}, before="CREATE TABLE analytics.mart (k int PRIMARY KEY, v int)"),
     "a stamp": Case(before="CREATE TABLE analytics.mart (k int PRIMARY KEY, v int, t text, updated_at timestamptz)"),
+    "checks": Case(config={"checks": [{"name": "c", "condition": "v >= 0"}, {"name": "n", "not_null": ["t"]}]}),
+    "checks of all of it": Case(config={"publish": "atomic", "checks": [{"name": "c", "unique": ["k"]}]}),
     "nothing at all": Case(f"{PLAIN} WHERE false"),
     "nothing at all, atomic": Case(f"{PLAIN} WHERE false", {"publish": "atomic"}),
 }
@@ -101,6 +103,28 @@ def test_what_a_run_would_refuse_is_refused_before_in_the_same_words(
     failed = str(lab.run(pipeline)["error"] or "")
     assert [message in failed for message in errors] == [True] * bool(failed)
     assert (said in failed) or (on_drift == "add" and "no column" in said)
+
+
+@pytest.mark.parametrize(
+    ("check_", "said"),
+    [
+        ({"not_null": ["gone"]}, "gone"),
+        ({"unique": ["v"]}, "cannot block what is published batch by batch"),
+        ({"condition": "v > 'many'"}, "invalid input syntax"),
+        ({"condition": "v >"}, "syntax error"),
+        ({"condition": "random() < 2"}, "random"),
+        ({"empty": "SELECT k FROM content.missing", "effect": "warn"}, "content.missing"),
+        ({"accepted_values": {"v": ["many"]}}, "invalid input syntax"),
+    ],
+)
+def test_a_check_that_a_run_would_refuse_is_refused_before_in_the_same_words(
+    lab: Lab, check_: dict[str, Any], said: str
+) -> None:
+    pipeline = stored(lab, Case(config={"checks": [{"name": "c"} | check_]}))
+    [foretold] = [finding.message for finding in check(lab, pipeline).findings if finding.level == "error"]
+    failed = str(lab.run(pipeline)["error"])
+    assert said in foretold
+    assert foretold.partition(": ")[2] in failed
 
 
 def stored(lab: Lab, case: Case) -> Pipeline:

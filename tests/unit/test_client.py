@@ -28,6 +28,7 @@ from vitrina.client.records import (
     Status,
     Version,
 )
+from vitrina.client.transport import is_local
 from vitrina.control.api import models
 from vitrina.control.api.findings import FindingModel
 from vitrina.control.api.freshness import LiveOut
@@ -58,6 +59,20 @@ def test_records_have_the_fields_that_the_api_answers(
     record: type[Any], model: type[BaseModel], left_out: set[str]
 ) -> None:
     assert {each.name for each in fields(record)} - {"raw"} == set(model.model_fields) - left_out
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://localhost:8765", True),
+        ("http://127.0.0.1:8765", True),
+        ("http://[::1]:8765", True),
+        ("http://127.evil.example", False),
+        ("https://vitrina.example", False),
+    ],
+)
+def test_this_machine_is_told_from_a_name_that_only_begins_like_it(url: str, local: bool) -> None:
+    assert is_local(url) is local
 
 
 def test_it_imports_nothing_but_httpx_and_itself() -> None:

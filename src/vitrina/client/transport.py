@@ -91,10 +91,15 @@ def unreachable(url: str) -> Unreachable:
 
 def is_local(url: str) -> bool:
     """Whether it is this machine, which no proxy of the environment can reach."""
+    import ipaddress
+
     import httpx
 
     host = httpx.URL(url).host
-    return host == "localhost" or host == "::1" or host.startswith("127.")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def needs_certificates(url: str) -> bool:

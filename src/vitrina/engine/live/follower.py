@@ -4,10 +4,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from vitrina.capture import log
-from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.domain.errors import RetryableError
 from vitrina.domain.events import Event
 from vitrina.domain.positions import Gap, LivePosition
 from vitrina.domain.reasons import Reason
@@ -18,7 +18,7 @@ from vitrina.engine.live import pacing
 from vitrina.engine.live.audit import Audit
 from vitrina.engine.live.entrance import Entrance
 from vitrina.engine.live.feed import Feed, Slice
-from vitrina.engine.live.impact import Impact
+from vitrina.engine.live.impact import Impact, Keys
 from vitrina.engine.live.presence import LOOK_SECONDS, Presence
 from vitrina.engine.live.shrinking import Shrinking
 from vitrina.engine.live.staying import Staying
@@ -33,10 +33,6 @@ from vitrina.sources.connections import Connections
 
 SLICE = 10_000  # changes that are mapped to keys at once
 EXTENDED = Reason.EXTENDED.of()
-
-
-Keys: TypeAlias = tuple[list[str | None], int]
-"""Arrays, one a key column, and how many keys; more than a transaction takes means that they are not in the arrays."""
 
 
 class Follower:
@@ -186,7 +182,7 @@ class Follower:
             if found is None:
                 break
             if found.changes:
-                keys, why = self._keys_of(found)
+                keys, why = self.impact.keys_of(found, self.job.rows_at_once)
                 if why and not self._may_compare():
                     self.position = pacing.rest(self.position, self.feed.now(), self._newest())
                     if self.stay is None:
@@ -305,19 +301,6 @@ class Follower:
         watch = watch or self.dependence.watch
         if not watch.holds():
             self.position = replace(self.position, comparing=watch.why_broken())
-
-    def _keys_of(self, found: Slice) -> tuple[Keys, str]:
-        """The keys that a slice touches, as far as they are few; or why it may touch any.
-
-        An impact query also reads rows that the query itself leaves out, and may fail on one of them.
-        """
-        why = self.impact.why_everything(found)
-        if why:
-            return ([], 0), why
-        try:
-            return self.impact.few_keys(found, self.job.rows_at_once), ""
-        except ConfigError as error:
-            return ([], 0), Reason.KEYS_UNTOLD.of(error=error.message)
 
     def _apply(self, found: Slice, keys: Keys) -> Iterator[Step]:
         """The keys that a slice touches, converged; the position moves with the last of them."""

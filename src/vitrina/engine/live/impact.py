@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
+from typing import TypeAlias
 
 from psycopg import sql
 
 from vitrina.capture.identity import identity_columns
+from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Code
 from vitrina.domain.reasons import Reason
 from vitrina.domain.wording import Because
@@ -27,6 +29,8 @@ from vitrina.sql.live import LiveView, Occurrence, understand
 from vitrina.sql.tree import rewritten_tree
 
 COMMA = sql.SQL(", ")
+Keys: TypeAlias = tuple[list[str | None], int]
+"""Arrays, one a key column, and how many keys; more than a transaction takes means that they are not in the arrays."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,19 @@ class Impact:
                 return Reason.LARGE_VALUE_UNTOLD.of(table=occurrence.table)
         return None
 
-    def few_keys(self, found: Slice, limit: int) -> tuple[list[str | None], int]:
+    def keys_of(self, found: Slice, limit: int) -> tuple[Keys, str]:
+        """The keys that a slice touches, as far as they are few; or why it may touch any.
+
+        An impact query also reads rows that the query itself leaves out, and may fail on one of them.
+        """
+        if why := self.why_everything(found):
+            return ([], 0), why
+        try:
+            return self.few_keys(found, limit), ""
+        except ConfigError as error:
+            return ([], 0), Reason.KEYS_UNTOLD.of(error=error.message)
+
+    def few_keys(self, found: Slice, limit: int) -> Keys:
         """The keys as arrays, if there are no more than `limit` and they are whole; else a count above it."""
         if any(self._is_partial(occurrence) for occurrence in self._concerned(found)):
             return [], limit + 1
