@@ -1,7 +1,7 @@
 """The editor as somebody uses it: tables beside the SELECT, completion, marks, both views; leaving loses nothing."""
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, expect
+from playwright.sync_api import Browser, Dialog, Page, Route, expect
 
 from tests.browser.conftest import Desk
 from tests.browser.overflow import overflow
@@ -128,6 +128,19 @@ def test_what_is_not_saved_is_not_left_without_a_question(page: Page) -> None:
     page.get_by_role("link", name="Cancel").click()
     expect(page.get_by_role("heading", name="Pipelines", exact=True)).to_be_visible()
     assert asked == ["beforeunload", "beforeunload"]
+
+
+def test_a_check_that_comes_due_meanwhile_does_not_break_off_the_change_of_view(page: Page) -> None:
+    expect(page.locator("#checked .verdict")).to_be_visible()
+    held: list[Route] = []
+    page.route("**/editor/view", lambda route: held.append(route))
+    page.clock.install()
+    page.locator("#f-name").fill("typed_just_now")
+    with page.expect_request("**/editor/view"):
+        page.get_by_role("button", name="As YAML").click()
+    page.clock.run_for(1000)  # the check of what was typed
+    held[0].continue_()
+    expect(page.locator('[data-for="f-yaml"]')).to_contain_text("name: typed_just_now")
 
 
 def test_as_yaml_and_back_and_saved(page: Page, filled: Api) -> None:

@@ -15,6 +15,7 @@ from tests.contract.server import Api
 from tests.patience import patient
 
 AXE = (Path(__file__).parent / "vendor" / "axe.js").read_text()
+LONG = "average_rating_of_films_by_genre_and_country"
 PAGES = (
     "/sign-in",
     "/",
@@ -22,6 +23,7 @@ PAGES = (
     "/?q=no-such-thing",
     "/alerts",
     "/pipelines/films",
+    f"/pipelines/{LONG}",
     "/pipelines/films/config",
     "/pipelines/films/data",
     "/pipelines/films/reconcile",
@@ -65,14 +67,18 @@ QUIET = """() => !document.querySelector('.htmx-request')
 @pytest.fixture(scope="module")
 def filled(api: Api) -> Api:
     """Pipelines that ran, failed, rest, and were compared."""
-    api.create()
+    api.create(keep_changes=5)
     changed = "SELECT f.id AS film_id, f.title, f.modified FROM content.film_work f"
     incremental = {"mode": "incremental", "incremental_key": "modified", "incremental_id_key": "film_id"}
     api.create("changed", source_query=changed, **incremental)
     api.lab.add(name="broken", source_query="SELECT 1 AS id", target_table="nowhere.x", key=["id"])
+    api.create(LONG, target_table=f"analytics.{LONG}")
     for name in ("films", "changed", "broken", "films"):
         api.post(f"/pipelines/{name}/run")
         api.wait_for(name, "IDLE", "FAILED")
+    api.lab.sql("UPDATE content.film_work SET title = 'A title of some length, with words' WHERE type = 'movie'")
+    api.post("/pipelines/films/run")
+    api.wait_for("films", "IDLE")
     api.lab.sql("UPDATE analytics.films SET title = 'x' WHERE film_id::text < '2'")
     api.post("/pipelines/films/reconcile")
     api.patch("films", {"batch_size": 77, "labels": ["team:search", "tier:1"], "freshness_limit": "1d"})

@@ -50,5 +50,11 @@ def test_a_mart_that_another_reads_says_both_and_an_error_is_said(console: httpx
     assert "mart that others read" in console.get("/lineage").text
 
 
+def test_a_mart_that_was_never_filled_has_no_age(console: httpx.Client) -> None:
+    page = console.get("/lineage").text
+    assert 'aria-label="mart that others read analytics.films, ' in page
+    assert 'aria-label="mart analytics.lost"' in page
+
+
 def test_what_is_not_in_the_graph_is_not_found(console: httpx.Client) -> None:
     assert console.get("/lineage/columns", params={"of": "nowhere.x"}).status_code == 404

@@ -88,6 +88,7 @@ def test_a_command_that_only_asks_the_api_reads_no_settings_but_its_own(argument
     asked = {"VITRINA_URL": "http://127.0.0.1:9", "VITRINA_TOKEN": "vtr_x", "VITRINA_HOME": str(tmp_path)}
     found = imported(arguments, **asked)
     assert "httpx" in found
+    assert "rich.syntax" not in found  # which the command line of httpx brings
     assert found & HEAVY == set()
 
 

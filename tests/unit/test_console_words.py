@@ -16,7 +16,7 @@ from vitrina.domain.events import Event, Measured
 from vitrina.domain.findings import Code, Phrase
 from vitrina.domain.pipeline import Pipeline
 from vitrina.domain.reasons import Reason
-from vitrina.domain.request import CaptureParams
+from vitrina.domain.request import CaptureParams, RequestKind
 from vitrina.domain.run import RunOptions
 from vitrina.meta.compatibility import VERSIONS
 from vitrina.sources import sight, source
@@ -45,6 +45,7 @@ INDIRECT = {
     *headings.CHOICES.values(),
     *checking.VERDICTS.values(),
     *lineage.KINDS,
+    *RequestKind,  # what a runner holds besides runs
     *("viewer", "operator", "admin", "error", "warning", "info", "table", "pipeline", "mart", "query"),
 }
 # Said by its code: findings, parts of them, and what runs say. What is nothing but a place has nothing to translate.
@@ -122,6 +123,7 @@ def test_the_language_is_the_chosen_one_or_the_browsers(cookie: str | None, head
 @pytest.mark.parametrize(
     ("seconds", "english", "russian"),
     [
+        (0.0034, "3 ms", "3 мс"),
         (0.25, "0.2 s", "0,2 с"),
         (12, "12 s", "12 с"),
         (200, "3 min 20 s", "3 мин 20 с"),
@@ -133,6 +135,15 @@ def test_durations_and_numbers_are_written_as_the_language_does(seconds: float, 
     assert i18n.Words("ru").duration(seconds) == russian
     assert i18n.Words("en").number(1234567) == "1,234,567"
     assert i18n.Words("ru").number(1234567) == "1\N{NO-BREAK SPACE}234\N{NO-BREAK SPACE}567"
+
+
+@pytest.mark.parametrize(
+    ("count", "english", "russian"),
+    [(0, "0 B", "0 Б"), (1536, "1.5 kB", "1,5 КБ"), (4_304_707_976, "4.0 GB", "4,0 ГБ"), (None, "–", "–")],
+)
+def test_bytes_are_told_in_the_unit_that_reads_best(count: int | None, english: str, russian: str) -> None:
+    assert i18n.Words("en").size(count) == english
+    assert i18n.Words("ru").size(count) == russian
 
 
 def _places(text: str) -> set[str | None]:

@@ -9,6 +9,9 @@ import typer
 from vitrina import __version__
 from vitrina.cli.later import Later, Place, Sections
 
+# The command line of httpx, which nobody here runs, would be a third of what importing it takes.
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+
 COMMANDS = {
     "Start": "demo:demo stack:up stack:down stack:logs doctor:doctor",
     "Pipelines as files": "gitops:validate gitops:plan gitops:apply gitops:export gitops:schema",

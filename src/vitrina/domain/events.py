@@ -41,6 +41,7 @@ class Event(Worded):
     REBUILT = "rebuilt", "rebuilt"
     CHECKED = "checked", "asked its checks"
     CHECK_BROKEN = "check_broken", "a check is broken"
+    CHANGED = "changed", "kept what it changed of some rows"
     WINDOW = "window", "window"
     COMPARING = "comparing", "comparing in full"
     COMPARING_WAITS = "comparing_waits", "waits to compare in full: its tables are still changing"
@@ -124,6 +125,9 @@ def shown(
 ) -> tuple[str, Mapping[str, object]]:
     """An event for people: its text, and the fields beside it. What an older program kept is its own text."""
     known = EVENTS.get(event)
+    if known is Event.CHANGED:  # the rows themselves are no text
+        rows = fields.get("changes")
+        return translate(known.text), {"rows": len(rows)} if isinstance(rows, list) else {}
     if known is not Event.FINDING:
         return translate(known.text if known else event), _with_reason(fields, translate)
     code, data, said = (

@@ -92,6 +92,12 @@ class Pipeline(BaseModel):
     checks: tuple[Check, ...] = Field(
         default=(), description="What is asked of its rows, before they are published (block) or after (warn)."
     )
+    keep_changes: int = Field(
+        default=0,
+        ge=0,
+        le=50,
+        description="Of so many of the rows that a run changes, what stood there before and after is kept, for people.",
+    )
     tasks: tuple[Task, ...] = Field(default=(), description="One SQL task, then transforms; wins over source_query.")
 
     @field_validator("labels", mode="before")
@@ -179,13 +185,15 @@ class Plan(BaseModel):
     adopt: bool
     impact: dict[str, str]
     checks: tuple[Check, ...] = ()
+    keep_changes: int = 0
     continuous: bool = False  # live, and not on a schedule
 
     @property
     def fingerprint(self) -> str:
         """Changes exactly when a checkpoint taken under another plan says nothing about this one."""
         kept = self.model_dump(
-            mode="json", exclude={"on_drift", "publish", "mapping", "settings", "adopt", "checks", "continuous"}
+            mode="json",
+            exclude={"on_drift", "publish", "mapping", "settings", "adopt", "checks", "keep_changes", "continuous"},
         )
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -210,6 +218,7 @@ def resolve(pipeline: Pipeline) -> Plan:
         adopt=pipeline.adopt,
         impact=pipeline.impact,
         checks=pipeline.checks,
+        keep_changes=pipeline.keep_changes,
         continuous=pipeline.mode == "live" and not pipeline.schedule_interval,
     )
 

@@ -145,14 +145,15 @@ class Differing:
 
     def _delete(self, start: int, end: int, conn: Connection) -> StepResult:
         scope, text = self._scope(conn)
-        row = self.work.apply(conn, self.work.statements.delete(scope, self.keys.slice()), [start, end, *text])
+        deletion = self.work.statements.delete(scope, self.keys.slice(), self.work.shown)
+        row = self.work.apply(conn, deletion, [start, end, *text])
         return self._applied(Event.DELETED, Counts(deleted=row["deleted"]), end)
 
     def _apply_all(self, conn: Connection) -> StepResult:
         """`publish: atomic`: readers of the mart see all of it or nothing."""
         scope, _ = self._scope(conn)
         written = self.work.upsert(conn, scope, [0, self.upserts])["written"]
-        deletion = self.work.statements.delete(scope, self.keys.slice())
+        deletion = self.work.statements.delete(scope, self.keys.slice(), self.work.shown)
         deleted = self.work.apply(conn, deletion, [self.upserts, self.found])["deleted"]
         return self._applied(Event.PUBLISHED, Counts(written=written, deleted=deleted), self.found)
 

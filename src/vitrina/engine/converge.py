@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from psycopg import sql
 
 from vitrina.engine.asking import Asked
+from vitrina.engine.changed import changed, removed
 from vitrina.engine.mart import STAMP, Mart
 from vitrina.engine.pieces import AND, COMMA, column_of, number, positions, unnested
 from vitrina.engine.sealing import counted
@@ -79,6 +80,7 @@ class MartSql:
         *,
         at_most: int | None = None,
         compare_first: bool = True,
+        shown: int = 0,
     ) -> sql.Composed:
         """Insert what is missing and update what differs; counts what was read and what was written.
 
@@ -87,8 +89,10 @@ class MartSql:
         With a cursor, the scope is numbered by `vitrina_n` and the position of its last row is told too.
         With keys, those of them that the scope does not give are deleted: there is none, and it is not looked for, if
         the scope gives no other keys and `at_most` so many.
+        Of so many rows as are to be `shown`, it tells what was and what is.
         """
         names, values = self._write_columns("d", cast=False)
+        gone = None if keys is None else self._delete_gone(keys, at_most, shown)
         beside, last = ([], sql.SQL("")) if cursor is None else (position_columns(cursor), LAST_POSITION)
         return sql.SQL(
             """
@@ -98,6 +102,7 @@ class MartSql:
                 ON CONFLICT ({conflict}) DO UPDATE SET {assignments} {unless_same} RETURNING {told}
             ) {gone}
             SELECT (SELECT count(*) FROM src) AS read, (SELECT count(*) FROM put) AS written {deleted} {last} {written}
+                   {changed}
             """
         ).format(
             columns=COMMA.join([*self._casts("t"), *beside]),
@@ -110,12 +115,23 @@ class MartSql:
             keys=COMMA.join(sql.SQL("d.{}").format(sql.Identifier(k)) for k in self.mart.key),
             conflict=COMMA.join(map(sql.Identifier, self.mart.key)),
             assignments=self._assignments(),
-            gone=sql.SQL("") if keys is None else sql.SQL(", gone AS ({})").format(self._delete_gone(keys, at_most)),
-            deleted=sql.SQL("" if keys is None else ", (SELECT count(*) FROM gone) AS deleted"),
+            gone=sql.SQL(", gone AS ({})").format(gone) if gone is not None else sql.SQL(""),
+            deleted=sql.SQL("" if gone is None else ", (SELECT count(*) FROM gone) AS deleted"),
             last=last,
-            told=COMMA.join(column_of("m", k) for k in self.mart.key) if self.mart.is_asked_by_row else sql.SQL("1"),
+            told=self._given_back("m", self.mart.key if self.mart.is_asked_by_row else (), shown),
             written=self._told() if self.mart.is_asked_by_row else sql.SQL(""),
+            changed=self._shown(shown, gone=gone is not None) if shown else sql.SQL(""),
         )
+
+    def _given_back(self, alias: str, names: Sequence[str], shown: int) -> sql.Composable:
+        """Of each row that is written: these columns, or all if some rows are to be shown."""
+        wanted = [c.name for c in self.mart.columns] if shown else names
+        return COMMA.join(column_of(alias, name) for name in wanted) if wanted else sql.SQL("1")
+
+    def _shown(self, most: int, *, gone: bool) -> sql.Composed:
+        names = [c.name for c in self.mart.columns]
+        written = changed(self.mart.identifier, self.mart.same_key("m", "p"), self.mart.key[0], names, most)
+        return written + removed(names, most) if gone else written
 
     def _told(self) -> sql.Composed:
         """The keys of the rows in `put`, as arrays."""
@@ -154,19 +170,24 @@ class MartSql:
         first, same = sql.Identifier(self.mart.key[0]), self.mart.same_key("m", "s")
         return sql.SQL(text).format(self.mart.identifier, same, first, self._differs("m", "s"))
 
-    def delete(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
+    def delete(self, scope: sql.Composable, keys: sql.Composable, shown: int = 0) -> sql.Composed:
         """Delete the keys that are gone, checked again at the source in the same statement."""
         return sql.SQL(
             """
             WITH src AS MATERIALIZED (SELECT {columns} FROM {scope} AS t), gone AS ({gone})
-            SELECT count(*) AS deleted FROM gone
+            SELECT (SELECT count(*) FROM gone) AS deleted {removed}
             """
-        ).format(columns=COMMA.join(self._casts("t", only=self.mart.key)), scope=scope, gone=self._delete_gone(keys))
+        ).format(
+            columns=COMMA.join(self._casts("t", only=self.mart.key)),
+            scope=scope,
+            gone=self._delete_gone(keys, shown=shown),
+            removed=removed([c.name for c in self.mart.columns], shown) if shown else sql.SQL(""),
+        )
 
-    def _delete_gone(self, keys: sql.Composable, at_most: int | None = None) -> sql.Composed:
-        text = "DELETE FROM {} AS m USING {} AS k WHERE {} RETURNING 1"
-        same = self.mart.same_key("m", "k")
-        return sql.SQL(text).format(self.mart.identifier, self._not_given(keys, at_most), same)
+    def _delete_gone(self, keys: sql.Composable, at_most: int | None = None, shown: int = 0) -> sql.Composed:
+        text = "DELETE FROM {} AS m USING {} AS k WHERE {} RETURNING {}"
+        same, told = self.mart.same_key("m", "k"), self._given_back("m", (), shown)
+        return sql.SQL(text).format(self.mart.identifier, self._not_given(keys, at_most), same, told)
 
     def _not_given(self, keys: sql.Composable, at_most: int | None) -> sql.Composed:
         """Those of the keys that `src` does not have: few as a rule, so they are told before the mart is looked at."""

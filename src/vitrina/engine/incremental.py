@@ -262,7 +262,7 @@ class IncrementalSession:
         with segment.copy_in(conn, "text") as copy:
             for key in keys:
                 copy.write_row(["u", *key])
-        statement = self.work.statements.delete(self.work.stage.identifier, segment.slice())
+        statement = self.work.statements.delete(self.work.stage.identifier, segment.slice(), self.work.shown)
         deleted: int = self.work.apply(conn, statement, [0, len(keys)])["deleted"]
         self.deleted += deleted
         if self.deleted > self.job.limits.max_delete_rows:

@@ -16,6 +16,7 @@ from vitrina.domain.pipeline import Plan
 from vitrina.domain.positions import Position
 from vitrina.domain.run import NOTHING, Counts, RunOptions
 from vitrina.domain.wording import Data
+from vitrina.engine.changed import Changes
 from vitrina.engine.checks import Checks
 from vitrina.engine.mart import Mart, Wanted
 from vitrina.engine.writer import Writer
@@ -188,6 +189,7 @@ class Job:
     stay: Stay | None = None  # of a mode that stays, and rests where a run would end
     was_asked_for: bool = False  # by somebody, rather than due by itself
     checks: Checks | None = None  # what is asked of the rows; None: nothing, or nothing is written
+    changes: Changes | None = None  # what is told of the rows that it changes; None: nothing
     beyond: Beyond | None = None  # for a look at the mart itself, where statements do not reach it
 
     @property

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from psycopg import sql
 
 COMMA, AND = sql.SQL(", "), sql.SQL(" AND ")
+SHOWN_LENGTH = 200  # characters of a value that is for people
 
 
 def column_of(alias: str, name: str) -> sql.Composed:
@@ -31,3 +32,12 @@ def positions(alias: str, size: int) -> sql.Composed:
 def number(value: int) -> sql.SQL:
     """A number, written out."""
     return sql.SQL(str(int(value)))
+
+
+def shown(value: sql.Composable, length: int = SHOWN_LENGTH) -> sql.Composed:
+    """A value exactly as Postgres writes it, cut and marked when it is long: at the database, before it travels."""
+    text = """CASE WHEN pg_catalog.num_nulls({0}) OPERATOR(pg_catalog.=) 0
+        THEN pg_catalog.concat(pg_catalog.left(pg_catalog.format('%s', {0}), {1}), CASE
+        WHEN pg_catalog.length(pg_catalog.format('%s', {0})) OPERATOR(pg_catalog.>) {1}
+        THEN pg_catalog.format('… (%s characters)', pg_catalog.length(pg_catalog.format('%s', {0}))) END) END"""
+    return sql.SQL(text).format(value, sql.Literal(length))

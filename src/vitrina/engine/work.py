@@ -56,6 +56,8 @@ class Work:
         if job.transformer:
             job = replace(job, transformer=job.transformer.with_key(mart.key, job.columns))
         work = cls(job, mart, ddl)
+        if job.changes:
+            job.changes.key = mart.key
         if job.checks:
             job.checks.about(work.statements.asked(), work.statements.all_rows())
         return work
@@ -89,8 +91,15 @@ class Work:
             row = (cursor.fetchone() or {}) if cursor.description else {"written": cursor.rowcount}
         if self.job.checks and (written := self.statements.written(row)):
             self.job.checks.of_rows(conn, *written)
+        if self.job.changes:
+            self.job.changes.add(row)
         self.job.writer.wrote(row)
         return row
+
+    @property
+    def shown(self) -> int:
+        """Of how many rows a statement is to tell what was and what is."""
+        return self.job.changes.left if self.job.changes else 0
 
     @property
     def untold(self) -> MartSql:
@@ -116,7 +125,8 @@ class Work:
         What was found was found because it changed, so it is written without looking first; if that was wrong for most
         of a batch, the next one is compared before it is written.
         """
-        statement = self.statements.upsert(scope, cursor, keys, at_most=at_most, compare_first=self.mostly_same)
+        how: Any = {"at_most": at_most, "compare_first": self.mostly_same, "shown": self.shown}
+        statement = self.statements.upsert(scope, cursor, keys, **how)
         row = self.apply(conn, statement, params)
         self.mostly_same = row["written"] * 2 < row["read"]
         return row

@@ -17,12 +17,13 @@ from vitrina.domain.errors import ConfigError
 from vitrina.domain.request import ReconcileParams
 from vitrina.engine.job import Job, execute
 from vitrina.engine.mart import Mart
+from vitrina.engine.pieces import SHOWN_LENGTH
 from vitrina.engine.reading import why_apart
 from vitrina.engine.stage import SCHEMA, KeySegment
 from vitrina.engine.work import Work
 from vitrina.inquiries.inquiry import Inquiry
 from vitrina.inquiries.outcome import KINDS, differs, outcome
-from vitrina.inquiries.report import SHOWN_LENGTH, ReportSql
+from vitrina.inquiries.report import ReportSql
 from vitrina.meta.db import transaction
 from vitrina.sinks.documents.mirror import ID, Mirrored, mirror
 from vitrina.sinks.documents.shape import DOCUMENT

@@ -7,9 +7,8 @@ from typing import LiteralString
 from psycopg import sql
 
 from vitrina.engine.converge import MartSql
-from vitrina.engine.pieces import AND, COMMA, column_of, number, positions
+from vitrina.engine.pieces import AND, COMMA, column_of, number, positions, shown
 
-SHOWN_LENGTH = 200  # characters of a value
 WIDE = 700  # columns; of more, both sides do not fit into one row of Postgres, which has 1,664 at most
 
 
@@ -126,12 +125,3 @@ def _seen(query: LiteralString, mart: LiteralString, columns: Sequence[int]) -> 
 
 def _either(one: LiteralString, other: LiteralString, position: int) -> sql.Composed:
     return sql.SQL("coalesce({}, {})").format(_at(one, position), _at(other, position))
-
-
-def shown(value: sql.Composable, length: int = SHOWN_LENGTH) -> sql.Composed:
-    """A value exactly as Postgres writes it, cut and marked when it is long: at the database, before it travels."""
-    text = """CASE WHEN pg_catalog.num_nulls({0}) OPERATOR(pg_catalog.=) 0
-        THEN pg_catalog.concat(pg_catalog.left(pg_catalog.format('%s', {0}), {1}), CASE
-        WHEN pg_catalog.length(pg_catalog.format('%s', {0})) OPERATOR(pg_catalog.>) {1}
-        THEN pg_catalog.format('… (%s characters)', pg_catalog.length(pg_catalog.format('%s', {0}))) END) END"""
-    return sql.SQL(text).format(value, sql.Literal(length))

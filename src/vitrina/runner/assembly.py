@@ -9,6 +9,7 @@ from vitrina.domain.events import Event, fields_of
 from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.domain.positions import Position, parse_position
 from vitrina.engine.asking import Asked
+from vitrina.engine.changed import Changes
 from vitrina.engine.checks import Checks, Standing
 from vitrina.engine.job import Job
 from vitrina.meta.db import Connection
@@ -56,6 +57,7 @@ class Assembly:
             tell=partial(self.log.say, "warning"),
             was_asked_for=claim.asked,
             checks=checks if plan.checks else None,
+            changes=Changes(plan.keep_changes) if plan.keep_changes else None,
         )
 
     def ledger(self, conn: Connection, job: Job, make: Callable[..., L]) -> L:
@@ -65,7 +67,7 @@ class Assembly:
         settings, timeout = connections.writing | self.reader.own_settings(), connections.fence_timeout
         known = plan.fingerprint, columns, claim.seq, job.position
         ledger = make(conn, claim, settings, timeout, self.log, *known, connections.latencies)
-        ledger.checks = job.checks
+        ledger.checks, ledger.changes = job.checks, job.changes
         return ledger
 
     def _standing(self, conn: Connection) -> dict[str, Standing]:

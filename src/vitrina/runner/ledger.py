@@ -12,6 +12,7 @@ from vitrina.domain.latency import Latencies
 from vitrina.domain.positions import LivePosition, Position
 from vitrina.domain.run import NOTHING, Counts
 from vitrina.domain.wording import Data
+from vitrina.engine.changed import Changes
 from vitrina.engine.checks import Blocked, Checks, Outcome, definition_of
 from vitrina.engine.job import Step, StepResult
 from vitrina.failpoints import reach
@@ -47,6 +48,7 @@ class Ledger:
     has_recovered: bool = False
     total: Counts = NOTHING
     checks: Checks | None = None
+    changes: Changes | None = None
     position: Position | None = None  # of the last step
     looks_often = False
 
@@ -87,12 +89,16 @@ class Ledger:
         with span("vitrina.batch", seq=self.seq) as traced, transaction(self.conn, self.settings):
             # Behind a pooler every transaction may have another session: each says that it is the one that writes.
             Mark(self.conn, str(self.claim.pipeline_id), PIPELINE).leave()
+            if self.changes:
+                self.changes.forget()
             result = step(self.conn)
             outcomes = self._ask(result)
             self.conn.execute(STATE["approach_fence"], {"timeout": self.fence_timeout})
             fields = self._fields(result, time.monotonic() - started)
             recovers = self._write_down(result, fields)
             self._keep(outcomes)
+            if self.changes and (changes := self.changes.take()):
+                RunRepo(self.conn).log(self._row_of_history(), "info", Event.CHANGED, {"changes": changes})
             reach("before checkpoint")
             checkpoint = Checkpoint(result.position, self.columns, self.config_hash)
             fenced = StateRepo(self.conn).fence(self.claim.pipeline_id, self.claim.epoch, self.seq, checkpoint)
@@ -138,6 +144,10 @@ class Ledger:
     def _run_of_checks(self, news: Sequence[Outcome]) -> int:
         """The run that they belong to."""
         del news
+        return self._row_of_history()
+
+    def _row_of_history(self) -> int:
+        """What is worth a line is a line of this run."""
         return self.claim.run_id
 
     def _write_down(self, result: StepResult, fields: Data) -> bool:
@@ -216,15 +226,17 @@ class HourLedger(Ledger):
 
     def _write_down(self, result: StepResult, fields: Data) -> bool:
         if not result.quiet and result.event not in PASSING:
-            run_id, began = self._hour(NOTHING, 0, 0)
-            self.is_counted |= began
-            RunRepo(self.conn).log(run_id, "info", result.event, fields)
+            RunRepo(self.conn).log(self._row_of_history(), "info", result.event, fields)
         return False
 
     def _run_of_checks(self, news: Sequence[Outcome]) -> int:
         """That of the hour, if there is anything to be said."""
         if all(outcome.answer == "kept" for outcome in news):
             return NO_RUN
+        return self._row_of_history()
+
+    def _row_of_history(self) -> int:
+        """That of the hour."""
         run_id, began = self._hour(NOTHING, 0, 0)
         self.is_counted |= began
         return run_id

@@ -57,6 +57,8 @@ def check_fields(plan: Plan) -> None:
     if plan.publish == "atomic" and not can.commits_with_checkpoint:
         remedy = "leave it out; a rebuild (run --rebuild) replaces an index at once"
         raise ConfigError("publish: atomic is for tables", remedy)
+    if plan.keep_changes and not can.is_compared_in_place:
+        raise ConfigError("keep_changes is for tables: of others nobody keeps what stood there", "leave it out")
     for check in plan.checks:
         if not check.is_by_row:
             _require_whole(check, plan, can)

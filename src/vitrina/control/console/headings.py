@@ -6,7 +6,7 @@ GROUPS = (
     ("Query", ("source", "source_query", "source_table", "source_type")),
     ("Mart", ("target_table", "key", "on_drift", "publish", "mapping", "settings", "adopt")),
     ("How it is kept", ("mode", "incremental_key", "incremental_id_key", "impact", "batch_size")),
-    ("Checks", ("checks",)),
+    ("Checks", ("checks", "keep_changes")),
     ("When it runs", ("schedule_interval", "after", "freshness_limit", "on_failure", "enabled")),
     ("Python on the way", ("python_task", "tasks", "type")),
 )
@@ -55,6 +55,7 @@ TITLES = {
     "settings": "Settings of the index",
     "checks": "What is asked of its rows",
     "adopt": "Take over an index",
+    "keep_changes": "Rows to keep as they were",
     "impact": "Impact queries",
 }
 CHOICES = {

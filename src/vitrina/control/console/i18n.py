@@ -30,10 +30,21 @@ class Words:
         point = "," if self.language == "ru" else "."
         return shown.replace(".", "\0").replace(",", GROUPING[self.language]).replace("\0", point)
 
+    def size(self, count: float | None) -> str:
+        """Bytes, in the unit that reads best."""
+        if count is None:
+            return "–"
+        units = ["B", "kB", "MB", "GB", "TB"]
+        while abs(count) >= 1024 and len(units) > 1:
+            count, units = count / 1024, units[1:]
+        return f"{self.number(count)} {self(units[0])}"
+
     def duration(self, seconds: float | None) -> str:
         """The two largest units: 0.2 s, 3 min 20 s, 2 h 5 min."""
         if seconds is None:
             return "–"
+        if 0 < seconds < 0.1:
+            return f"{max(1, round(seconds * 1000))} {self('ms')}"
         if seconds < 10:
             return f"{self.number(float(seconds))} {self('s')}"
         left = round(seconds)

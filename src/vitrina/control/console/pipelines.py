@@ -46,8 +46,17 @@ def overview(show: Show, plane: Plane, caller: Visitor, which: str) -> Response:
     """How it goes, and how it went."""
     stored = PipelineService(plane, caller.name).get(which)
     runs = Details(plane).history(stored, CHARTED_RUNS)
-    chart = _chart(runs) | _latency(plane, stored)
-    return _page(show, plane, caller, stored, "overview", chart=chart, charted=len(runs))
+    chart = _chart([run for run in runs if not run["bursts"]]) | _latency(plane, stored)
+    tables = bool(stored.target) and abilities_of(str(stored.target)).is_compared_in_place
+    return _page(show, plane, caller, stored, "overview", chart=chart, charted=len(chart["at"]), tables=tables)
+
+
+@router.get("/changes")
+@needs(Role.VIEWER)
+def changes(show: Show, plane: Plane, caller: Visitor, which: str) -> Response:
+    """A few rows that the last runs changed, before and after."""
+    stored = PipelineService(plane, caller.name).get(which)
+    return show.part("pipeline_changes.html", stored=stored, rows=Details(plane).changes(stored.id))
 
 
 @router.get("/config")

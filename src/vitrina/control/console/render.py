@@ -140,6 +140,8 @@ def _environment(language: str) -> Environment:
     filters: dict[str, Callable[..., Any]] = {
         "num": words.number,
         "took": words.duration,
+        "bytes": words.size,
+        "name": views.breaking,
         "moment": views.moment,
         "instant": datetime.fromisoformat,
         "yaml": lambda value: dump_yaml(tidy(value)),

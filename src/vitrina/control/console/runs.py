@@ -68,8 +68,9 @@ def look(show: Screen, plane: ControlPlane, run_id: int) -> dict[str, str]:
     """What the page keeps up to date, its log aside."""
     inspection = Inspection(plane)
     found, steps = inspection.run(run_id), Details(plane).steps(run_id, SLOTS)
-    checks = checks_of_run(plane, run_id)
-    head = show.fragment("run_head.html", run=found, attempts=inspection.attempts(run_id), checks=checks)
+    beside = {"attempts": inspection.attempts(run_id), "checks": checks_of_run(plane, run_id)}
+    beside |= {"changes": Details(plane).changes(found["pipeline_id"], run_id)}
+    head = show.fragment("run_head.html", run=found, **beside)
     return {"head": head, "timeline": show.fragment("run_timeline.html", **timeline(found, steps))}
 
 

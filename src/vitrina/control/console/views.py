@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -130,6 +131,11 @@ def moment(at: datetime | None) -> Markup | str:
     return Markup(f'<time datetime="{machine}">{people}</time>')
 
 
+def breaking(text: str | None) -> Markup:
+    """A name that may be long: a line ends after a dot or an underscore rather than amid a word."""
+    return Markup(re.sub(r"([._:/])(?=\w)", r"\1<wbr>", str(escape(text or "–"))))
+
+
 def seconds_of(run: DictRow) -> float | None:
     """How long a run took; None while it runs."""
     if run["started_at"] is None or run["finished_at"] is None:
@@ -198,7 +204,7 @@ def shown_fields(fields: Mapping[str, object], words: Words | None = None) -> st
     """What an event says besides its name: as it is kept, or in somebody's language and units."""
     if words is None:
         return " ".join(f"{name}={shown_value(value)}" for name, value in fields.items())
-    return " ".join(_said(name, value, words) for name, value in fields.items())
+    return " ".join(_said(name, value, words) for name, value in fields.items() if value != [])
 
 
 def how_read(report: Mapping[str, Any], words: Words) -> str:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from psycopg import sql
 from psycopg.rows import DictRow
@@ -19,9 +20,8 @@ from vitrina.domain.errors import VitrinaError
 from vitrina.domain.events import Event, Said
 from vitrina.domain.pipeline import WAREHOUSE
 from vitrina.domain.policy import split_table
-from vitrina.engine.pieces import column_of
+from vitrina.engine.pieces import column_of, shown
 from vitrina.inquiries.preview import SHOWN_LENGTH
-from vitrina.inquiries.report import shown
 from vitrina.meta.db import fetch_one, queries
 from vitrina.meta.repos.overview import OverviewRepo
 from vitrina.meta.repos.pipelines import StoredPipeline
@@ -32,6 +32,7 @@ from vitrina.sources.source import Source
 from vitrina.sql.owned import code_of_reading
 
 LOOK_SECONDS = 3
+CHANGED_RUNS, CHANGED_STEPS, CHANGED_ROWS = 20, 200, 100  # that are looked at and shown
 CAPTURE_COLUMNS = (
     "source",
     "kind",
@@ -76,6 +77,13 @@ class Details:
             for row in RunRepo(conn).attempts_of(run_ids):
                 found[row["run_id"]].append(row)
         return dict(found)
+
+    def changes(self, pipeline_id: UUID, run_id: int | None = None) -> list[DictRow]:
+        """Rows that the last runs, or one, changed: as they were and as they are, as far as that was kept."""
+        with self.plane.session() as conn:
+            told = RunRepo(conn).changes(pipeline_id, run_id, CHANGED_RUNS, CHANGED_STEPS)
+        rows = [{"run_id": step["run_id"], "at": step["at"]} | change for step in told for change in step["changes"]]
+        return rows[:CHANGED_ROWS]
 
     # ── pipelines ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,7 +8,8 @@ ORDER BY c.oid, a.attnum
 
 -- name: flows
 -- How old every mart is in seconds, and the marts of others that are read for it, as the server resolved them last.
-SELECT p.id, greatest(extract(epoch FROM clock_timestamp() - f.fresh_at)::float8, 0) AS age,
+SELECT p.id, CASE WHEN f.fresh_at IS NOT NULL
+            THEN greatest(extract(epoch FROM clock_timestamp() - f.fresh_at)::float8, 0) END AS age,
        array(SELECT u.effective_target FROM etl.etl_upstream e JOIN etl.etl_pipelines u ON u.id = e.upstream_id
              WHERE e.pipeline_id = p.id ORDER BY 1) AS marts
 FROM etl.etl_pipelines p JOIN etl.etl_freshness f ON f.pipeline_id = p.id

@@ -3,7 +3,8 @@
 SELECT p.name AS pipeline, coalesce(p.effective_target, '') AS target, p.status, p.enabled, p.mode,
        s.last_processed_value, f.lag_ms,
        extract(epoch FROM f.succeeded_at)::float8 AS succeeded_at,
-       greatest(extract(epoch FROM clock_timestamp() - f.fresh_at)::float8, 0) AS age,
+       CASE WHEN f.fresh_at IS NOT NULL
+            THEN greatest(extract(epoch FROM clock_timestamp() - f.fresh_at)::float8, 0) END AS age,
        extract(epoch FROM f.allowed)::float8 AS allowed, f.stale, clock_timestamp() AS now,
        f.backlog,
        CASE WHEN p.checks <> '[]'

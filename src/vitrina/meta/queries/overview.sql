@@ -152,6 +152,6 @@ ORDER BY a.id DESC LIMIT %(limit)s
 
 -- name: versions
 SELECT (SELECT version_num FROM etl.alembic_version) AS schema, current_setting('server_version') AS postgres,
-       pg_size_pretty(pg_database_size(current_database())) AS size, pg_postmaster_start_time() AS since,
+       pg_database_size(current_database()) AS size, pg_postmaster_start_time() AS since,
        (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()) AS sessions,
        current_setting('max_connections')::int AS max_sessions, pg_is_in_recovery() AS standby

@@ -51,6 +51,15 @@ SELECT r.*, p.name FROM etl.etl_runs r JOIN etl.etl_pipelines p ON p.id = r.pipe
 WHERE r.pipeline_id = %(pipeline_id)s AND (%(before)s::bigint IS NULL OR r.id < %(before)s)
 ORDER BY r.id DESC LIMIT %(limit)s
 
+-- name: changes
+-- What a pipeline's last runs, or one of its runs, kept of what they changed: newest first.
+SELECT e.run_id, e.at, e.fields -> 'changes' AS changes
+FROM (SELECT r.id FROM etl.etl_runs r
+      WHERE r.pipeline_id = %(pipeline_id)s AND (%(run_id)s::bigint IS NULL OR r.id = %(run_id)s)
+      ORDER BY r.id DESC LIMIT %(runs)s) AS last
+JOIN etl.etl_run_events e ON e.run_id = last.id AND e.event = 'changed'
+ORDER BY e.id DESC LIMIT %(limit)s
+
 -- name: events
 SELECT e.id, e.at, e.level, e.event, e.fields FROM etl.etl_run_events e
 WHERE e.run_id = %(run_id)s AND e.id > %(after)s ORDER BY e.id LIMIT %(limit)s

@@ -66,6 +66,11 @@ class RunRepo:
         broken = not_kept(self.conn, [run["id"] for run in runs])
         return [run | {"broken_checks": broken.get(run["id"], [])} for run in runs]
 
+    def changes(self, pipeline_id: UUID, run_id: int | None, runs: int, limit: int) -> list[DictRow]:
+        """What its last runs, or one of them, kept of what they changed."""
+        params = {"pipeline_id": pipeline_id, "run_id": run_id, "runs": runs, "limit": limit}
+        return fetch_all(self.conn, SQL["changes"], params)
+
     def events(self, run_id: int, after: int, limit: int) -> list[Said]:
         """What a run said after an event, in order."""
         rows = fetch_all(self.conn, SQL["events"], {"run_id": run_id, "after": after, "limit": limit})

@@ -84,12 +84,13 @@ class ShadowSql(MartSql):
         *,
         at_most: int | None = None,
         compare_first: bool = True,
+        shown: int = 0,
     ) -> sql.Composed:
         """What is missing or differs; with keys, those that the scope does not give are marked as deleted.
 
-        Always compared first: what differs is also what is sent.
+        Always compared first: what differs is also what is sent. There is nothing to be shown: a hash was.
         """
-        del compare_first
+        del compare_first, shown
         last = NOTHING if cursor is None else LAST_POSITION
         return sql.SQL(
             """
@@ -124,8 +125,9 @@ class ShadowSql(MartSql):
             last=last,
         )
 
-    def delete(self, scope: sql.Composable, keys: sql.Composable) -> sql.Composed:
+    def delete(self, scope: sql.Composable, keys: sql.Composable, shown: int = 0) -> sql.Composed:
         """Mark as deleted what the scope does not give: a tombstone, until the delete has arrived."""
+        del shown
         columns = COMMA.join(self._casts("t", only=self.mart.key))
         text = "WITH src AS MATERIALIZED (SELECT {} FROM {} AS t), gone AS ({}) SELECT {}"
         return sql.SQL(text).format(columns, scope, self._mark_gone(keys), self._deleted())

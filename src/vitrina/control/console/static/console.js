@@ -277,6 +277,10 @@ const CHARTS = {
   backlog: { at: "minutes", lines: [["changes left", "backlog", "accent"]] },
 };
 const compact = new Intl.NumberFormat(root.lang, { notation: "compact", maximumFractionDigits: 1 });
+// Ticks of time stand at whole seconds, minutes and hours.
+const ROUND = [1, 2, 5, 10, 15, 30];
+const STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, ...ROUND, ...ROUND.map((n) => n * 60), ...[1, 2, 5, 10, 20, 50, 100].map((n) => n * 3600)];
+const INCREMENTS = { s: STEPS, ms: [1, 2, 5, 10, 20, 50, 100, 200, 500, ...STEPS.filter((n) => n >= 1).map((n) => n * 1000)] };
 const UP = { ms: [1000, "s"], s: [60, "min"], min: [60, "h"] };
 
 // A value with the unit that reads best: 0.4 s, 12 min, 1.2K.
@@ -316,7 +320,7 @@ function drawCharts() {
         height: 160,
         axes: [
           { ...axis, space: 64, values: (_, splits, axisIndex, space, step) => tickTimes(splits, step) },
-          { ...axis, size: 64, values: (_, splits) => splits.map((value) => measured(value, unit)) },
+          { ...axis, size: 64, ...(INCREMENTS[unit] && { incrs: INCREMENTS[unit] }), values: (_, splits) => splits.map((value) => measured(value, unit)) },
         ],
         scales: { x: { range: (_, first, last) => (first < last ? [first, last] : [first - 60, last + 60]) }, y: { range: (_, low, high) => [0, high || 1] } },
         series: [
