@@ -134,7 +134,7 @@ def test_who_validates_what_is_closed_to_the_reader_is_told_what_to_grant(api: A
     found = api.post("/validate", config, role="admin").json()["findings"]
     (wrong,) = [finding for finding in found if finding["level"] == "error"]
     assert "permission denied for" in wrong["message"]
-    assert wrong["remedy"] == f"its owner at source shop has to run: {grant} \"{READER}\""
+    assert wrong["remedy"] == f'its owner at source shop has to run: {grant} "{READER}"'
 
 
 def test_its_tables_are_shown_with_keys_types_and_comments(api: Api) -> None:

@@ -240,6 +240,20 @@ class Reading:
         self.conn.close()
 
 
+def test_any_name_is_taken_as_it_is_or_as_sql_quotes_it(shop: Managed) -> None:
+    odd = '"public"."Order, ""Lines"""'
+    shop.run(
+        "SET ROLE app", f"CREATE TABLE {odd} (id int)", 'CREATE TABLE "заказы 2" (id int PRIMARY KEY)', database="shop"
+    )
+    tables = f"{odd}, public.заказы 2,public.lines,"
+    said = install(expect=1, tables=tables)
+    statement = said.partition("remedy: ")[2].partition(", or give it")[0]
+    shop.run(statement, database="shop")
+    install(tables=tables)
+    assert captured(shop).tables == ('public.Order, "Lines"', "public.заказы 2", "public.lines")
+    assert "orders: write schema.table" in install(expect=2, tables="orders")
+
+
 def test_letting_go_of_what_is_not_captured_is_a_mistake(shop: Managed) -> None:
     install(tables="public.orders")
     remove = ("capture", "remove", "--source", "shop", "--tables", "public.ordres", "--yes")

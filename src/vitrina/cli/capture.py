@@ -1,5 +1,6 @@
 """Edit capture: what feeds live pipelines. Installed, watched and removed here; runners do the capturing."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from textwrap import shorten
@@ -41,6 +42,8 @@ Tables = Annotated[str | None, typer.Option(help="schema.table,schema.table; def
 
 
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every statement.")]
+QUOTED = r'"(?:[^"]|"")+"'
+NAME = re.compile(rf'\s*({QUOTED}|[^",.][^,.]*)\s*\.\s*({QUOTED}|[^",][^,]*)\s*(?:,[,\s]*|$)')
 LINES = 4  # of statements, in a summary
 NAMED = 8  # tables
 
@@ -134,11 +137,19 @@ def _ends(source: str) -> Iterator[Ends]:
 
 
 def _split(tables: str) -> list[str]:
-    names = [name.strip() for name in tables.split(",") if name.strip()]
-    bare = [name for name in names if "." not in name]
-    if bare:
-        raise typer.BadParameter(f"{', '.join(bare)}: write schema.table", param_hint="--tables")
+    """Names as they are, or quoted as in SQL."""
+    names, rest = [], tables.strip().strip(",")
+    while rest:
+        found = NAME.match(rest)
+        if not found:
+            raise typer.BadParameter(f"{rest}: write schema.table", param_hint="--tables")
+        names.append(".".join(_unquoted(part.strip()) for part in found.groups()))
+        rest = rest[found.end() :].strip()
     return names
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
 def _show_plan(source: str, plan: installation.Plan, ends: Ends, output: Format) -> None:
