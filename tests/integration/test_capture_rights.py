@@ -251,7 +251,7 @@ def test_any_name_is_taken_as_it_is_or_as_sql_quotes_it(shop: Managed) -> None:
     shop.run(statement, database="shop")
     install(tables=tables)
     assert captured(shop).tables == ('public.Order, "Lines"', "public.заказы 2", "public.lines")
-    assert "orders: write schema.table" in install(expect=2, tables="orders")
+    assert "orders names no table — write schema.table" in install(expect=2, tables="orders")
 
 
 def test_letting_go_of_what_is_not_captured_is_a_mistake(shop: Managed) -> None:

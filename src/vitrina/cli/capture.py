@@ -1,6 +1,5 @@
 """Edit capture: what feeds live pipelines. Installed, watched and removed here; runners do the capturing."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from textwrap import shorten
@@ -31,6 +30,7 @@ from vitrina.cli.output import (
 from vitrina.cli.processes import all_of
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import WAREHOUSE
+from vitrina.domain.table_names import split_tables
 from vitrina.meta import compatibility
 from vitrina.meta.repos.captures import Capture, CaptureRepo, Given
 from vitrina.settings import Settings
@@ -42,8 +42,6 @@ Tables = Annotated[str | None, typer.Option(help="schema.table,schema.table; def
 
 
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show every statement.")]
-QUOTED = r'"(?:[^"]|"")+"'
-NAME = re.compile(rf'\s*({QUOTED}|[^",.][^,.]*)\s*\.\s*({QUOTED}|[^",][^,]*)\s*(?:,[,\s]*|$)')
 LINES = 4  # of statements, in a summary
 NAMED = 8  # tables
 
@@ -137,19 +135,10 @@ def _ends(source: str) -> Iterator[Ends]:
 
 
 def _split(tables: str) -> list[str]:
-    """Names as they are, or quoted as in SQL."""
-    names, rest = [], tables.strip().strip(",")
-    while rest:
-        found = NAME.match(rest)
-        if not found:
-            raise typer.BadParameter(f"{rest}: write schema.table", param_hint="--tables")
-        names.append(".".join(_unquoted(part.strip()) for part in found.groups()))
-        rest = rest[found.end() :].strip()
-    return names
-
-
-def _unquoted(name: str) -> str:
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name
+    try:
+        return split_tables(tables)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error), param_hint="--tables") from None
 
 
 def _show_plan(source: str, plan: installation.Plan, ends: Ends, output: Format) -> None:
