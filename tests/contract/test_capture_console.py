@@ -36,7 +36,9 @@ def admin(served: Api) -> Iterator[httpx.Client]:
 
 def hidden(html: str) -> dict[str, str]:
     """What the button of a preview would send."""
-    return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', html))
+    return {
+        name: unescape(value) for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', html)
+    }
 
 
 def captured(api: Api) -> list[str]:
@@ -46,8 +48,9 @@ def captured(api: Api) -> list[str]:
 
 def test_what_was_shown_is_done_and_undone(served: Api, admin: httpx.Client) -> None:
     assert 'hx-post="/console/sources/warehouse/capture"' in admin.get("/sources/warehouse").text
-    asked = {"action": "install", "tables": "content.film_work, content.genre", "kind": "wal"}
+    asked = {"action": "install", "tables": '"content"."film_work", content.genre', "kind": "wal"}
     shown = admin.post(PAGE, data=asked).text
+    assert "The slot is made as vitrina_capture." in shown
     assert "CREATE PUBLICATION" in shown
     assert "SELECT pg_create_logical_replication_slot(" in shown
     assert (captured(served), served.lab.sql(LEFT)) == ([], [(0, 0)])
@@ -69,6 +72,12 @@ def test_what_has_changed_since_it_was_shown_is_not_done(served: Api, admin: htt
     answer = admin.post(PAGE, data=shown | {"tables": "content.person"})
     assert "no longer what was shown" in answer.text
     assert (captured(served), served.lab.sql(LEFT)) == ([], [(0, 0)])
+
+
+def test_a_name_that_is_no_tables_is_said(served: Api, admin: httpx.Client) -> None:
+    answer = admin.post(PAGE, data={"action": "install", "tables": "content.genre, genre"})
+    assert "genre names no table" in unescape(answer.text)
+    assert captured(served) == []
 
 
 def test_tables_that_no_query_may_read_are_not_captured(served: Api, admin: httpx.Client) -> None:

@@ -75,6 +75,7 @@ def test_id_and_tasks_may_be_given(api: Api) -> None:
         ({"source_query": "SELECT 1 AS film_id FROM content.film_work"}, "key", "twice"),
         ({"key": ["nothing"]}, "target_table", "nothing"),
         ({"target_table": "content.film_work"}, "target_table", "VITRINA_ALLOWED_TARGET_TABLES"),
+        ({"target_table": "analytics.Films"}, "target_table", "no mart can be called so"),
         ({"source": "elsewhere"}, "source_query", "there is no source"),
         ({"mode": "incremental"}, "configuration", "incremental_key"),
         ({"tasks": [{"order_index": 1, "task_type": "PYTHON", "body": "x"}]}, "configuration", "must be SQL"),

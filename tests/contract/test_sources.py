@@ -88,7 +88,7 @@ def test_what_a_reader_lacks_is_named_for_each_mode(api: Api) -> None:
     found = api.post("/sources/shop/test", role="operator").json()
     assert (found["answers"], found["role"]) == (True, READER)
     assert ways(found)["full"] is True
-    assert f"GRANT pg_read_all_stats TO {READER}" in why(found, "incremental")
+    assert f'GRANT pg_read_all_stats TO "{READER}"' in why(found, "incremental")
     assert f"{READER} may not stream the WAL" in why(found, "live by wal")
     assert f'ALTER ROLE "{READER}" REPLICATION, as a superuser' in why(found, "live by wal")
     assert "VITRINA_CAPTURE_SOURCES__SHOP" in why(found, "live by wal")
@@ -134,7 +134,7 @@ def test_who_validates_what_is_closed_to_the_reader_is_told_what_to_grant(api: A
     found = api.post("/validate", config, role="admin").json()["findings"]
     (wrong,) = [finding for finding in found if finding["level"] == "error"]
     assert "permission denied for" in wrong["message"]
-    assert wrong["remedy"] == f"its owner at source shop has to run: {grant} {READER}"
+    assert wrong["remedy"] == f'its owner at source shop has to run: {grant} "{READER}"'
 
 
 def test_its_tables_are_shown_with_keys_types_and_comments(api: Api) -> None:

@@ -89,6 +89,42 @@ def test_who_may_create_none_is_told_so_and_works_alone(shop: Managed) -> None:
     assert "vitrina roles --sql" in said.err
 
 
+def test_a_database_that_is_closed_to_everybody_is_opened_to_the_roles(
+    shop: Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or its owner is told to."""
+    team(shop, "CREATEROLE")
+    shop.run("REVOKE ALL ON DATABASE house FROM PUBLIC", "GRANT CONNECT ON DATABASE house TO team")
+    assert "remedy: run: vitrina migrate" in vitrina("roles", expect=1).err
+    vitrina("migrate")
+    told = vitrina("roles", expect=1).err
+    assert "the owner of database house has to run" in told
+    assert 'GRANT CONNECT ON DATABASE "house" TO "vitrina_reader"' in told
+    monkeypatch.setenv("VITRINA_READER_URL", shop.inside("house", "vitrina_reader"))
+    refused = next(check for check in vitrina("doctor", "-o", "json", expect=1).json if check["about"] == "reader")
+    assert refused["remedy"] == 'its owner has to run: GRANT CONNECT ON DATABASE "house" TO "vitrina_reader"'
+    shop.run("ALTER DATABASE house OWNER TO team")
+    vitrina("migrate")
+    psycopg.connect(shop.inside("house", "vitrina_reader")).close()
+
+
+def test_a_role_that_may_not_sign_in_is_named_and_never_said_to(shop: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What somebody else has made otherwise, and passwords that nobody has given."""
+    team(shop, "CREATEROLE")
+    shop.run("CREATE ROLE vitrina_reader NOLOGIN", "GRANT vitrina_reader TO team WITH ADMIN OPTION")
+    vitrina("migrate")
+    for variable, role in SIGN_INS.items():
+        monkeypatch.setenv(variable, shop.inside("house", role))
+    said = vitrina("roles", expect=1)
+    assert 'ALTER ROLE "vitrina_reader" LOGIN' in said.err
+    assert "sign in by the URLs" not in said.out + said.err
+    shop.run("ALTER ROLE vitrina_reader LOGIN")
+    said = vitrina("roles")
+    assert "sign in by the URLs that are set" in said.out + said.err
+    monkeypatch.setenv("VITRINA_RUNNER_URL", shop.address("house", "vitrina_runner"))
+    assert "vitrina migrate --provision gives roles the passwords of their URLs" in vitrina("roles", expect=1).err
+
+
 def test_a_sign_in_that_is_refused_is_named_before_anything_starts(
     shop: Managed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from vitrina.capture.stream import Stream
-from vitrina.domain.errors import ConfigError
+from vitrina.domain.errors import ConfigError, VitrinaError
 from vitrina.domain.pipeline import WAREHOUSE
 from vitrina.meta.db import Connection, connect, fetch_one
 from vitrina.meta.services import find_service
@@ -34,7 +34,8 @@ class Ends:
             stream.identify()
         except Exception as error:
             role, setting = self.role, streamer_setting(source)
-            said = f"{role}, who captures source {source!r}, cannot stream its WAL: {error}"
+            why = error.message if isinstance(error, VitrinaError) else str(error)
+            said = f"{role}, who captures source {source!r}, cannot stream its WAL: {why}"
             instead = f"or let {setting} sign in as who may, past any pooler; or capture by trigger (--kind trigger)"
             raise ConfigError(said, f"{find_service(self.owner).let_stream(role)}; {instead}") from error
         stream.close()

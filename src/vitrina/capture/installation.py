@@ -11,7 +11,7 @@ from vitrina.capture import publishing, triggering
 from vitrina.capture.appending import drop_log
 from vitrina.capture.changes import Statement
 from vitrina.capture.examination import Intent, examine, existing
-from vitrina.capture.slots import create_slot, drop_slot, use_slot
+from vitrina.capture.slots import create_slot, drop_slot, find_other_reader, use_slot
 from vitrina.capture.sources import fingerprints, place
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
@@ -67,7 +67,8 @@ def plan_install(
     unfinished = capture is None or capture.installed_at is None
     new_slot = kind == "wal" and (unfinished or broken is not None) and not given.slot
     intent = Intent(source, kind, wanted, new_slot, _makes_something(conn, kind, slot, given), given)
-    warnings = examine(conn, intent, misfits(conn, given, wanted))
+    taken = _taken(conn, given.slot) if given.slot and unfinished else []
+    warnings = examine(conn, intent, [*misfits(conn, given, wanted), *taken])
     statements = _statements(conn, kind, slot, wanted, role) if given.publication is None else []
     if new_slot:
         statements.append(sql.SQL(SLOT).format(sql.Literal(slot)))
@@ -108,6 +109,9 @@ def carry_out(
 
 def plan_remove(conn: Connection, capture: Capture, tables: Sequence[str] | None = None) -> list[Statement]:
     """What a removal would run at the source; what somebody else made there is left as it is."""
+    if strange := [table for table in tables or () if table not in capture.tables]:
+        said = f"{', '.join(strange)}: not captured of source {capture.source!r}"
+        raise ConfigError(said, f"name some of {', '.join(capture.tables)}")
     if capture.kind == "trigger":
         return triggering.removal_statements(conn, capture.slot, tables)
     rest = [table for table in capture.tables if table not in (tables or ())]
@@ -189,6 +193,13 @@ def misfits(conn: Connection, given: Given, tables: Sequence[str]) -> list[tuple
         except ConfigError as error:
             wrong.append((error.message, error.remedy))
     return wrong
+
+
+def _taken(conn: Connection, slot: str) -> list[tuple[str, str]]:
+    """Two readers of a slot would each get what the other misses."""
+    other = find_other_reader(conn, slot, ours=False)
+    remedy = "let it end first, or install with another slot: whoever reads changes needs one of its own"
+    return [(f"replication slot {slot} is read by {other}", remedy)] if other else []
 
 
 def new_name(source: str) -> str:

@@ -1,9 +1,10 @@
 """The publication of a source's tables: what it takes to have it as it should be."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import LiteralString
 
 from psycopg import sql
+from psycopg.rows import DictRow
 
 from vitrina.capture.changes import Statement
 from vitrina.capture.examination import GENERATED_ARE_PUBLISHED, existing
@@ -36,18 +37,31 @@ def misfits(conn: Connection, publication: str, tables: Sequence[str]) -> list[t
     name, known = sql.Identifier(publication).as_string(conn), {"publication": publication}
     found = fetch_one(conn, SQL["publication"], known)
     if found is None:
-        listed = sql.SQL(", ").join(identifier(table) for table in tables).as_string(conn)
-        made = f"CREATE PUBLICATION {name} FOR TABLE {listed} WITH ({_options(conn)})"
+        made = f"CREATE PUBLICATION {name} FOR TABLE {_listed(conn, tables)} WITH ({_options(conn)})"
         return [(f"there is no publication {publication}", f"whoever owns the tables does: {made}")]
-    wrong = []
-    if not found["whole"]:
-        remedy = f"its owner does: ALTER PUBLICATION {name} SET ({_options(conn)})"
-        wrong.append((f"publication {publication} does not give all changes by the root of partitions", remedy))
+    remedy = f"its owner does: ALTER PUBLICATION {name} SET ({_options(conn)})"
+    wrong = [(f"publication {publication} {said}", remedy) for said in _left_out(found)]
     published = {row["name"] for row in fetch_all(conn, SQL["published"], known)}
-    for table in (table for table in tables if table not in published):
-        add = f"its owner does: ALTER PUBLICATION {name} ADD TABLE {identifier(table).as_string(conn)}"
-        wrong.append((f"publication {publication} has not all rows and columns of {table}", add))
+    some = {row["name"] for row in fetch_all(conn, SQL["restricted"], known)} - published
+    if missing := [table for table in tables if table not in published | some]:
+        add = f"its owner does: ALTER PUBLICATION {name} ADD TABLE {_listed(conn, missing)}"
+        wrong.append((f"publication {publication} does not have {', '.join(missing)}", add))
+    if partly := [table for table in tables if table in some]:
+        whole = f"ALTER PUBLICATION {name} {{}} TABLE {_listed(conn, partly)}"
+        said = f"publication {publication} gives only some rows or columns of {', '.join(partly)}"
+        wrong.append((said, f"its owner does: {whole.format('DROP')}; {whole.format('ADD')}"))
     return wrong + _uncomputed(conn, publication, tables)
+
+
+def _left_out(found: DictRow) -> Iterator[str]:
+    if found["left_out"]:
+        yield f"does not give {', '.join(found['left_out'])}"
+    if not found["by_root"]:
+        yield "gives the rows of partitions as theirs, not as their root's"
+
+
+def _listed(conn: Connection, tables: Sequence[str]) -> str:
+    return sql.SQL(", ").join(identifier(table) for table in tables).as_string(conn)
 
 
 def _uncomputed(conn: Connection, publication: str, tables: Sequence[str]) -> list[tuple[str, str]]:

@@ -23,10 +23,14 @@ def use_slot(conn: Connection, slot: str) -> str:
     found = fetch_one(conn, SQL["given_slot"], {"slot": slot})
     wrong = _misfit(found)
     if wrong or found is None:
-        whose = "whoever made it makes it anew" if found else "who may read the WAL makes it"
-        remedy = f"{whose}: SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')"
-        raise ConfigError(f"replication slot {slot} {wrong}", f"{remedy}, in the source's database")
+        raise ConfigError(f"replication slot {slot} {wrong}", _made_anew(slot, found))
     return str(found["confirmed"])
+
+
+def find_other_reader(conn: Connection, slot: str, *, ours: bool) -> str | None:
+    """Who else reads a slot; `ours`: sessions of captures are not meant."""
+    row = fetch_one(conn, SQL["reader"], {"slot": slot})
+    return None if row is None or (ours and row["ours"]) else str(row["who"])
 
 
 def create_slot(conn: Connection, slot: str, seconds: float = 10, owner: Connection | None = None) -> str:
@@ -50,11 +54,25 @@ def create_slot(conn: Connection, slot: str, seconds: float = 10, owner: Connect
 def _misfit(slot: DictRow | None) -> str:
     if slot is None:
         return "does not exist"
+    if slot["slot_type"] != "logical":
+        return "is a physical one"
     if not slot["here"]:
         return "belongs to another database"
     if slot["plugin"] != "pgoutput" or slot["two_phase"] or slot["temporary"]:
         return "is not a lasting one of pgoutput without two_phase"
     return "was lost: its WAL is gone" if slot["wal_status"] == "lost" else ""
+
+
+def _made_anew(slot: str, found: DictRow | None) -> str:
+    """What is somebody else's is left to them; what is of no use to anybody is made anew."""
+    name, create = slot, "SELECT pg_create_logical_replication_slot('{}', 'pgoutput')"
+    if found is None:
+        said = f"who may read the WAL makes it: {create}"
+    elif found["here"]:
+        said = f"whoever made it makes it anew: SELECT pg_drop_replication_slot('{slot}'); {create}"
+    else:
+        name, said = f"{slot}_2", f"who may read the WAL makes another, for --slot: {create}"
+    return f"{said.format(name)}, in the source's database"
 
 
 def drop_slot(conn: Connection, slot: str) -> None:
@@ -71,8 +89,14 @@ def drop_slot(conn: Connection, slot: str) -> None:
             return
 
 
-def make_room(conn: Connection, slot: str) -> None:
-    """End the session that still reads the slot: a zombie's, since the lease is ours."""
+def make_room(conn: Connection, slot: str, *, is_given: bool = False) -> None:
+    """End the session that still reads the slot: a zombie's, since the lease is ours.
+
+    Of a slot that somebody else made, another program may be the reader, which is left alone.
+    """
+    if is_given and (other := find_other_reader(conn, slot, ours=True)):
+        remedy = "end that session, or give this capture a slot of its own: vitrina capture remove, then install"
+        raise RetryableError(f"replication slot {slot} is read by {other}", remedy)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while fetch_all(conn, SQL["make_room"], {"slot": slot}):
         if time.monotonic() > deadline:

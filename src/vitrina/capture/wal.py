@@ -89,7 +89,7 @@ class WalTap:
         self._snapshot = self._look_again()
         types = frozenset(row["oid"] for row in fetch_all(self._conn, SQL["json_types"]))
         self._decoder = Decoder(types, self._decoder.wanted)
-        make_room(self._conn, capture.read_slot)
+        make_room(self._conn, capture.read_slot, is_given=capture.given_slot is not None)
         self._stream = self._start(capture)
 
     def poll(self, seconds: float) -> Chunk | None:

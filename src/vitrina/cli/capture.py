@@ -30,7 +30,8 @@ from vitrina.cli.output import (
 from vitrina.cli.processes import all_of
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.meta.db import connect
+from vitrina.domain.table_names import split_tables
+from vitrina.meta import compatibility
 from vitrina.meta.repos.captures import Capture, CaptureRepo, Given
 from vitrina.settings import Settings
 
@@ -85,7 +86,7 @@ def status(
     source: Annotated[str | None, typer.Option(help="Just this one.")] = None, output: Output = Format.text
 ) -> None:
     """How far each capture is, how far each live pipeline is behind it, and what to worry about."""
-    with connect(bootstrap.open_warehouse(Settings()).direct, "capture") as meta:
+    with compatibility.enter(bootstrap.open_warehouse(Settings()).direct, "capture") as meta:
         found = [c for c in CaptureRepo(meta).all() if source in (None, c.source)]
         reports = [report(meta, each) for each in found]
     if output is Format.json:
@@ -129,16 +130,15 @@ def _ends(source: str) -> Iterator[Ends]:
     warehouse = bootstrap.open_warehouse(settings)
     connections = bootstrap.connections(warehouse, settings)
     owner, captures = connections.resolve_capture_owner(source), connections.resolve_capture(source)
-    with connect(warehouse.direct, "capture") as meta, open_ends(meta, owner, captures) as ends:
+    with compatibility.enter(warehouse.direct, "capture") as meta, open_ends(meta, owner, captures) as ends:
         yield ends
 
 
 def _split(tables: str) -> list[str]:
-    names = [name.strip() for name in tables.split(",") if name.strip()]
-    bare = [name for name in names if "." not in name]
-    if bare:
-        raise typer.BadParameter(f"{', '.join(bare)}: write schema.table", param_hint="--tables")
-    return names
+    try:
+        return split_tables(tables)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error), param_hint="--tables") from None
 
 
 def _show_plan(source: str, plan: installation.Plan, ends: Ends, output: Format) -> None:
@@ -148,7 +148,10 @@ def _show_plan(source: str, plan: installation.Plan, ends: Ends, output: Format)
     say(f"source {source!r}: {len(plan.tables)} tables, by {plan.tap or plan.kind}, captured as {ends.role}")
     given = {"publication": plan.given.publication, "slot": plan.given.slot}
     used = "".join(f"; {what} {name} is used as it is" for what, name in given.items() if name)
-    say(f"to be run as {ends.owner.info.user}: {len(plan.statements)} statements{used}")
+    owner, slots = ends.owner.info.user, plan.new_slot and ends.role != ends.owner.info.user
+    count = len(plan.statements) - slots
+    said = f"{count} statement{'' if count == 1 else 's'}" + (f", and its slot as {ends.role}" if slots else "")
+    say(f"to be run as {owner}: {said}{used}")
 
 
 def _show(statements: list[str], warnings: tuple[str, ...], output: Format, verbose: bool) -> None:

@@ -8,6 +8,7 @@ from vitrina.capture.status import warnings
 from vitrina.control.services.waiting import waiting
 from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import Connection, connect, fetch_one, queries
+from vitrina.meta.refusals import quoted
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.meta.repos.pipelines import FAR_BEHIND
 from vitrina.meta.services import Service, find_service
@@ -56,9 +57,10 @@ def temporary_files(conn: Connection, about: str, limit: str) -> Check:
 
 def _bound(service: Service, role: str, limit: str) -> str:
     if not service.gives_parameters:
-        return f"{service.set('temp_file_limit', limit)}: for all sessions, since {service.name} gives it to no role"
-    grant = f"GRANT SET ON PARAMETER temp_file_limit TO {role}"
-    return f"a superuser there has to run: {grant}, or ALTER ROLE {role} SET temp_file_limit = '{limit}'"
+        for_all = service.set_at_once("temp_file_limit", limit)
+        return f"{for_all}: for all sessions, since {service.name} gives it to no role"
+    grant = f"GRANT SET ON PARAMETER temp_file_limit TO {quoted(role)}"
+    return f"a superuser there has to run: {grant}, or ALTER ROLE {quoted(role)} SET temp_file_limit = '{limit}'"
 
 
 def waits(meta: Connection) -> Checks:

@@ -11,6 +11,7 @@ from vitrina.domain.errors import VitrinaError
 from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta import compatibility, roles, server_rights
 from vitrina.meta.db import Connection, connect, translated
+from vitrina.meta.refusals import quoted
 from vitrina.meta.repos.clock import Clock, ClockRepo
 from vitrina.meta.services import find_service
 from vitrina.settings import Settings
@@ -147,7 +148,7 @@ def _reader(conn: Connection, settings: Settings, known: Known) -> Checks:
     if row and row["sees"]:
         yield Check("ok", "reader", "sees other sessions, for the safe horizon")
     elif server_rights.sees_all(role) not in known.lacks:
-        remedy = f"{find_service(conn).administrator} has to run: GRANT pg_read_all_stats TO {role}"
+        remedy = f"{find_service(conn).administrator} has to run: GRANT pg_read_all_stats TO {quoted(role)}"
         yield Check("warn", "reader", "cannot see other sessions: incremental pipelines will refuse to run", remedy)
     if server_rights.parameter("temp_file_limit", role) not in known.lacks:
         yield temporary_files(conn, "reader", settings.temp_file_limit)
@@ -173,7 +174,8 @@ def _source_schema(conn: Connection, schema: str, *, elsewhere: bool) -> Check:
         return Check("warn", about, "does not exist", remedy)
     if not row["usable"] or row["closed"]:
         said = f"{row['closed']} of {row['tables']} tables" if row["usable"] else "the schema"
-        return Check("fail", about, f"the reader may not read {said}", "vitrina roles, as their owner")
+        level: Literal["warn", "fail"] = "warn" if elsewhere else "fail"
+        return Check(level, about, f"the reader may not read {said}", "vitrina roles, as their owner")
     return Check("ok", about, f"{row['tables']} tables, readable")
 
 

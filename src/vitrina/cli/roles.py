@@ -9,7 +9,9 @@ from rich.text import Text
 
 from vitrina import bootstrap
 from vitrina.cli.output import note, program, say_beside
-from vitrina.cli.provisioning import SIGN_INS, passwords, url_of
+from vitrina.cli.provisioning import SIGN_INS, passwords, require_sign_ins, url_of
+from vitrina.domain.errors import ConfigError, VitrinaError
+from vitrina.meta import compatibility
 from vitrina.meta import roles as meta_roles
 from vitrina.meta.db import Connection, connect, translated
 from vitrina.meta.granting import write_script
@@ -27,10 +29,11 @@ def roles(
     """Create the roles and grant what the settings name; on a server of your own, print how to sign in as each."""
     settings = Settings()
     warehouse = bootstrap.open_warehouse(settings)
-    with connect(warehouse.direct, "roles") as conn:
-        if as_sql:
+    if as_sql:
+        with connect(warehouse.direct, "roles") as conn:
             _print_script(conn, settings)
-            return
+        return
+    with compatibility.enter(warehouse.direct, "roles") as conn:
         report = meta_roles.ensure_roles(conn, settings.allowed_source_schemas, settings.mart_schemas)
         say_roles(report)
         require_roles(report)
@@ -94,9 +97,21 @@ def _print_sign_ins(conn: Connection, warehouse: bootstrap.Warehouse, settings: 
     if mine:
         note("the roles are up to date, each of these with a new password; put them into the environment or .env:")
     elif not unset:
+        _require_sign_ins(settings)
         note("the roles are up to date, and sign in by the URLs that are set")
     for variable, role in mine.items():
         password = secrets.token_urlsafe(24)
         meta_roles.set_password(conn, role, password)
         owner = warehouse.direct if role == meta_roles.CAPTURE else warehouse.owner  # no pooler passes a WAL stream
         typer.echo(f"{variable}='{make_conninfo(owner, user=role, password=password)}'")
+    if unset:
+        _require_sign_ins(settings)
+
+
+def _require_sign_ins(settings: Settings) -> None:
+    """Of what is set: roles that were made just now have no password, whatever a URL says."""
+    try:
+        require_sign_ins(settings)
+    except VitrinaError as error:
+        given = f"{program()} migrate --provision gives roles the passwords of their URLs"
+        raise ConfigError(error.message, f"{given}; {error.remedy}") from error

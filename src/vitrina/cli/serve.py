@@ -76,14 +76,14 @@ def create(
 ) -> None:
     """Create a token and print it, this once; only its hash is stored."""
     settings = Settings()
-    with connect(bootstrap.open_warehouse(settings).owner, "token") as conn:
+    with compatibility.enter(bootstrap.open_warehouse(settings).owner, "token") as conn:
         typer.echo(TokenRepo(conn).create(name, role))
 
 
 @token.command("list")
 def list_tokens(output: Output = Format.text) -> None:
     """List the names and roles of tokens, never the tokens."""
-    with connect(bootstrap.open_warehouse(Settings()).owner, "token") as conn:
+    with compatibility.enter(bootstrap.open_warehouse(Settings()).owner, "token") as conn:
         rows = TokenRepo(conn).all()
     if output is Format.json:
         say_json([{k: row[k] for k in ("name", "role", "created_at", "revoked_at")} for row in rows])
@@ -99,7 +99,7 @@ def list_tokens(output: Output = Format.text) -> None:
 @token.command("revoke")
 def revoke(name: Annotated[str, typer.Argument(metavar="NAME", help="Whose.")]) -> None:
     """Revoke a token: from now on it opens nothing."""
-    with connect(bootstrap.open_warehouse(Settings()).owner, "token") as conn:
+    with compatibility.enter(bootstrap.open_warehouse(Settings()).owner, "token") as conn:
         if not TokenRepo(conn).revoke(name):
             raise ConfigError(f"there is no valid token {name!r}", "look at: vitrina token list")
     say(f"token {name!r} is revoked")

@@ -218,8 +218,8 @@ class Code(Worded):
     NOTHING_READABLE = (
         "nothing_readable",
         "{role} may read no table of {schemas}",
-        "their owner has to run: GRANT USAGE ON SCHEMA {schemas} TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA"
-        " {schemas} TO {role}; or name other schemas in VITRINA_ALLOWED_SOURCE_SCHEMAS",
+        "their owner has to run: GRANT USAGE ON SCHEMA {listed} TO {grantee}; GRANT SELECT ON ALL TABLES IN SCHEMA"
+        " {listed} TO {grantee}; or name other schemas in VITRINA_ALLOWED_SOURCE_SCHEMAS",
     )
     KIND_CANNOT = "kind_cannot", "a source of this kind cannot {reason}", "use mode full, on a schedule"
     IS_STANDBY = "is_standby", "it is a standby", "name its primary, or use mode full"
@@ -231,7 +231,7 @@ class Code(Worded):
     SESSIONS_HIDDEN = (
         "sessions_hidden",
         "{role} cannot see the open transactions of other sessions",
-        "GRANT pg_read_all_stats TO {role}, as {who}; or use mode full",
+        "GRANT pg_read_all_stats TO {grantee}, as {who}; or use mode full",
     )
     ENCODING_UNKNOWN = "encoding_unknown", "its encoding is SQL_ASCII, so its text cannot be read", "use mode full"
     WAL_NOT_LOGICAL = (

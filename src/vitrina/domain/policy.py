@@ -11,6 +11,11 @@ ES_TARGET_PREFIX = "es:"
 NAME = r"[a-z_][a-z0-9_]{0,62}"
 TABLE = re.compile(rf"({NAME})\.({NAME})")
 INDEX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,199}")
+SHAPES = {
+    "VITRINA_ALLOWED_TARGET_TABLES": "schema.table, of the letters a to z in lower case, digits and _",
+    "VITRINA_ALLOWED_ES_INDEXES": "es:index, of the letters a to z in lower case, digits, - _ and .",
+    "VITRINA_ALLOWED_OTHER_TARGETS": "prefix:name, of the letters a to z in lower case, digits, - _ and .",
+}
 PREFIXED = re.compile(rf"([a-z][a-z0-9]*):({INDEX.pattern})")
 
 
@@ -49,7 +54,9 @@ def require_allowed_target(target: str, whitelist: Whitelist) -> None:
     """Raise a ConfigError that names the setting unless the target is allowed."""
     if is_allowed_target(target, whitelist):
         return
-    setting, patterns, _, _ = whitelist.rule(target)
+    setting, patterns, form, name = whitelist.rule(target)
+    if not form.fullmatch(name):
+        raise ConfigError(f"target {target!r} is not allowed: no mart can be called so", f"name it {SHAPES[setting]}")
     allowed = ", ".join(patterns) or "nothing"
     raise ConfigError(
         f"target {target!r} is not allowed: {setting} allows {allowed}",

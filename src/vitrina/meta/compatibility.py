@@ -60,10 +60,20 @@ def find(conn: Connection) -> Schema:
 
 def require(conninfo: str) -> None:
     """Refuse to work with a meta-store that this program does not fit."""
-    with connect(conninfo, "schema") as conn:
+    enter(conninfo, "schema").close()
+
+
+def enter(conninfo: str, name: str) -> Connection:
+    """A session at a meta-store that this program fits."""
+    conn = connect(conninfo, name)
+    try:
         wrong = misfit(find(conn))
-    if wrong:
-        raise wrong
+        if wrong:
+            raise wrong
+    except BaseException:
+        conn.close()
+        raise
+    return conn
 
 
 def misfit(schema: Schema) -> ConfigError | None:

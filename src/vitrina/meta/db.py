@@ -15,6 +15,7 @@ from psycopg.rows import DictRow, dict_row, scalar_row
 
 from vitrina.domain.errors import ConfigError, DatabaseLost, FatalError, RetryableError, VitrinaError
 from vitrina.meta.conninfo import setting_of
+from vitrina.meta.refusals import is_refusal, quoted, remedy
 
 QUERIES = Path(__file__).parent / "queries"
 NAMED = re.compile(r"^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", re.MULTILINE | re.DOTALL)
@@ -88,7 +89,8 @@ def _require_pinned(conn: Session) -> None:
         conn.close()
         raise ConfigError(
             f"the pooler passes no search_path on, and role {user} has none of its own",
-            f"ALTER ROLE {user} SET search_path = {SEARCH_PATH} (`vitrina migrate` does it for the roles of Vitrina)",
+            f"ALTER ROLE {quoted(user)} SET search_path = {SEARCH_PATH}"
+            " (`vitrina migrate` does it for the roles of Vitrina)",
         )
 
 
@@ -111,27 +113,14 @@ def connect(conninfo: str, name: str, *, autocommit: bool = True, **options: str
             prepare_threshold=None,  # transaction-pooling friendly
         )
     except psycopg.OperationalError as error:
-        raise _unconnected(error, setting_of(conninfo)) from error
+        raise _unconnected(error, conninfo) from error
 
 
-# What a server answers whom it does not let in, in English and in Russian, since it says so before it knows a language:
-# a person has to see to it. Whatever else keeps us out may pass: nobody answers, or not yet, or there are too many.
-REFUSALS = re.compile(
-    r"authentication failed|no password supplied|no pg_hba\.conf entry|pg_hba\.conf rejects|does not exist"
-    r"|permission denied|must be superuser or replication role|not permitted to log in"
-    r"|not currently accepting connections|server does not support SSL"
-    r"|certificate|wrong version number|no protocols available|tlsv1 alert|invalid response to SSL"
-    r"|не прошёл проверку подлинности|в pg_hba\.conf нет записи|не существует|нет доступа|вход запрещён",
-    re.IGNORECASE,
-)
-LET_IN = "check user, password, database and TLS of {}, and what pg_hba.conf there says"
-
-
-def _unconnected(error: psycopg.OperationalError, setting: str) -> VitrinaError:
+def _unconnected(error: psycopg.OperationalError, conninfo: str) -> VitrinaError:
     """Refused by somebody who answers, or not answered at all."""
-    said = f"cannot connect to Postgres: {error}".strip()
-    if REFUSALS.search(str(error)):
-        return ConfigError(said, LET_IN.format(setting or "the address"))
+    said, setting = f"cannot connect to Postgres: {error}".strip(), setting_of(conninfo)
+    if is_refusal(said):
+        return ConfigError(said, remedy(said, setting, conninfo_to_dict(conninfo)))
     return DatabaseLost(said, f"correct {setting}, or see that its server can be reached" if setting else "")
 
 

@@ -20,6 +20,7 @@ from vitrina.meta.rights import (
 )
 from vitrina.meta.services import Service, find_service
 
+ESSENTIAL = (READER, RUNNER, API)  # without one of these, one role does everything
 WITH_OPTIONS = 160_000  # the first version whose memberships have any
 
 
@@ -29,6 +30,8 @@ def of_roles(conn: Connection) -> Iterator[Right]:
     creator = "a user with CREATEROLE"
     for role in (*ALL, WRITER):
         yield _role(role, creator)
+    for role in ALL:
+        yield _enters(conn, role)
     for role in STANDS_FOR:
         yield _stand_in(conn, role, version, creator)
     yield _streams(service, version)
@@ -47,8 +50,18 @@ def _role(role: str, creator: str) -> Right:
         WRITER: "code that marts of others bring along runs with the runner's rights",
     }.get(role, "one role does everything: its processes sign in as the owner")
     text = sql.SQL("CREATE ROLE {} {}").format(sql.Identifier(role), sql.SQL("NOLOGIN" if role == WRITER else "LOGIN"))
-    essential = role in (READER, RUNNER, API)
-    return Right(f"role {role}", text, exists(role), without, creator, essential, creates=role)
+    return Right(f"role {role}", text, exists(role), without, creator, role in ESSENTIAL, creates=role)
+
+
+def _enters(conn: Connection, role: str) -> Right:
+    """Everybody may, unless somebody has taken that away."""
+    database = conn.info.dbname
+    text = sql.SQL("GRANT CONNECT ON DATABASE {} TO {}").format(sql.Identifier(database), sql.Identifier(role))
+    there = sql.SQL("CASE WHEN {} THEN has_database_privilege({}, {}, 'CONNECT') END").format(
+        exists(role), sql.Literal(role), sql.Literal(database)
+    )
+    without, who = f"{role} cannot sign in", f"the owner of database {database}"
+    return Right(f"{role} and database {database}", text, there, without, who, role in ESSENTIAL)
 
 
 def _stand_in(conn: Connection, role: str, version: int, creator: str) -> Right:
@@ -107,8 +120,9 @@ def _pinned(role: str, creator: str) -> Right:
 
 
 def _parameter(name: str, role: str, service: Service) -> Right:
+    instead = service.set_at_once("temp_file_limit", "20GB")
     without = {
-        "temp_file_limit": f"VITRINA_TEMP_FILE_LIMIT does not hold for it; {service.set(name, '20GB')} instead",
+        "temp_file_limit": f"VITRINA_TEMP_FILE_LIMIT does not hold for it; instead: {instead}",
         "log_min_messages": "the server's log grows by some 20 kB for each query that is checked",
     }[name]
     text = sql.SQL("GRANT SET ON PARAMETER {} TO {}").format(sql.Identifier(name), sql.Identifier(role))

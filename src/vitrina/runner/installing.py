@@ -36,7 +36,8 @@ def _install(ends: Ends, found: Capture | None, params: CaptureParams, allowed: 
     if kind == "wal":
         ends.require_stream(params.source)
     told = _told(ends, plan.as_text(ends.owner), params) | {
-        "name": plan.slot, "tables": list(plan.tables), "warnings": list(plan.warnings)
+        "name": plan.slot, "tables": list(plan.tables), "warnings": list(plan.warnings),
+        "slot_by": ends.role if plan.new_slot and ends.role != ends.owner.info.user else None,
     }  # fmt: skip
     if told["done"]:
         installation.carry_out(ends.meta, ends.owner, params.source, plan, ends.streamer)

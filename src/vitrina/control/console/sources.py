@@ -11,6 +11,7 @@ from vitrina.control.services.requests import RequestService
 from vitrina.control.services.sources import Sources
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.request import CaptureParams
+from vitrina.domain.table_names import split_tables
 
 router = APIRouter(prefix="/sources")
 
@@ -49,9 +50,9 @@ def capture(show: Show, plane: Plane, caller: Visitor, places: Places, name: str
     """What a runner would do to capture it, or no longer to; done, once that was seen."""
     source = places.get(name)
     fields = {key: values[0].strip() for key, values in form.items() if values and values[0].strip()}
-    tables = [table.strip() for table in fields.get("tables", "").split(",") if table.strip()]
     told = failed = None
     try:
+        tables = split_tables(fields.get("tables", ""))
         params = CaptureParams.parse(fields | {"source": source.name, "tables": tables})
         told = RequestService(plane, caller.name).capture(params)
     except VitrinaError as error:  # in its place: a remedy is to be read and copied, and is gone too soon in passing

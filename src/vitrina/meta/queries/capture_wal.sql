@@ -10,8 +10,11 @@ SELECT active_pid, wal_status, safe_wal_size, confirmed_flush_lsn::text AS confi
 FROM pg_replication_slots WHERE slot_name = %(slot)s AND database = current_database()
 
 -- name: publication
--- The publication, if it is there and gives everything.
-SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot AS whole
+-- The publication, if it is there: whether it gives everything, and what it leaves out.
+SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot AS whole, pubviaroot AS by_root,
+       array_remove(ARRAY[CASE WHEN NOT pubinsert THEN 'insert' END, CASE WHEN NOT pubupdate THEN 'update' END,
+                          CASE WHEN NOT pubdelete THEN 'delete' END, CASE WHEN NOT pubtruncate THEN 'truncate' END],
+                    NULL) AS left_out
 FROM pg_publication WHERE pubname = %(publication)s
 
 -- name: published
@@ -31,15 +34,30 @@ JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE p.pubname = %(publication)s
   AND (p.puballtables OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = n.oid))
 
+-- name: restricted
+-- The tables of which it gives some rows or some columns only.
+SELECT n.nspname || '.' || c.relname AS name
+FROM pg_publication p
+JOIN pg_publication_rel r ON r.prpubid = p.oid
+JOIN pg_class c ON c.oid = r.prrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE p.pubname = %(publication)s AND NOT p.puballtables AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)
+
 -- name: generated
 -- Whether the publication gives computed columns that are stored; before Postgres 18 none does.
 SELECT coalesce(to_jsonb(p) ->> 'pubgencols', 's') <> 'n' AS given FROM pg_publication p WHERE p.pubname = %(publication)s
 
 -- name: given_slot
 -- A slot that somebody else made, and whether we can read it.
-SELECT database = current_database() AS here, plugin, temporary, wal_status, confirmed_flush_lsn::text AS confirmed,
+SELECT slot_type, database = current_database() AS here, plugin, temporary, wal_status, confirmed_flush_lsn::text AS confirmed,
        coalesce((to_jsonb(s) ->> 'two_phase')::boolean, false) AS two_phase
 FROM pg_replication_slots s WHERE slot_name = %(slot)s
+
+-- name: reader
+-- Who reads the slot: its name for people, and whether it may be a zombie of ours.
+SELECT format('session %%s of %%s (%%s)', a.pid, a.usename, coalesce(nullif(a.application_name, ''), '?')) AS who,
+       a.application_name = 'vitrina capture' AS ours
+FROM pg_replication_slots s JOIN pg_stat_activity a ON a.pid = s.active_pid WHERE s.slot_name = %(slot)s
 
 -- name: make_room
 -- A successor ends the session of a zombie that still reads the slot.

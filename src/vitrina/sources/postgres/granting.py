@@ -9,6 +9,7 @@ from psycopg import errors
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import WAREHOUSE
 from vitrina.meta.db import Connection
+from vitrina.meta.refusals import quoted
 
 REFUSED = re.compile(r"permission denied for (schema|table|view|materialized view|foreign table) (.+)")
 
@@ -30,5 +31,5 @@ def _remedy(said: str, role: str, source: str) -> str:
     if not found:
         return f"let {role} read it at source {source}"
     right = "USAGE ON SCHEMA" if found[1] == "schema" else "SELECT ON"
-    grant = f"its owner at source {source} has to run: GRANT {right} {found[2]} TO {role}"
+    grant = f"its owner at source {source} has to run: GRANT {right} {found[2]} TO {quoted(role)}"
     return f"{grant}; or, as its owner: vitrina roles" if source == WAREHOUSE else grant

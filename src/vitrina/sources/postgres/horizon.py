@@ -8,6 +8,8 @@ from datetime import timedelta
 
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries
+from vitrina.meta.refusals import quoted
+from vitrina.meta.services import find_service
 from vitrina.sources.source import Horizon
 
 SQL = queries("horizon")
@@ -23,7 +25,7 @@ def take_horizon(conn: Connection, margin: timedelta) -> Horizon:
     row = fetch_one(conn, SQL["oldest"])
     assert row is not None
     if row["blind"]:
-        raise ConfigError(*_blind("another session's transaction is hidden from it"))
+        raise _blind(conn, "another session's transaction is hidden from it")
     if row["untracked"]:
         raise ConfigError(
             f"track_activities is off in a session of {row['untracked']}, so its transactions cannot be seen",
@@ -47,11 +49,10 @@ def _check_sight(conn: Connection) -> None:
     if not sight["track_activities"]:
         raise ConfigError("track_activities is off at the source, so open transactions cannot be seen", "turn it on")
     if not sight["sees_all"]:
-        raise ConfigError(*_blind("it lacks pg_read_all_stats"))
+        raise _blind(conn, "it lacks pg_read_all_stats")
 
 
-def _blind(reason: str) -> tuple[str, str]:
-    return (
-        f"the reading role cannot see other sessions' transactions ({reason}): the safe horizon is unknown",
-        "GRANT pg_read_all_stats to it, or use mode: full",
-    )
+def _blind(conn: Connection, reason: str) -> ConfigError:
+    role, who = conn.info.user, find_service(conn).administrator
+    said = f"{role}, who reads, cannot see other sessions' transactions ({reason}): the safe horizon is unknown"
+    return ConfigError(said, f"GRANT pg_read_all_stats TO {quoted(role)}, as {who}; or use mode: full")

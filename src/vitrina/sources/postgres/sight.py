@@ -6,6 +6,7 @@ from psycopg.rows import DictRow
 
 from vitrina.domain.findings import Code, Finding
 from vitrina.meta.db import Connection, fetch_all, queries
+from vitrina.meta.refusals import quoted
 from vitrina.meta.services import Service, find_service
 from vitrina.sources.sight import MODES, Schema, Seen, Sight, obstacle
 
@@ -35,17 +36,19 @@ def list_tables(conn: Connection, schemas: Collection[str], limit: int) -> Seen:
 
 
 def _nothing_to_read(server: DictRow, found: Sequence[Schema]) -> Finding:
-    names = ", ".join(schema.name for schema in found)
-    return obstacle("full", Code.NOTHING_READABLE, schemas=names, role=server["role"])
+    names, role = [schema.name for schema in found], server["role"]
+    told = {"schemas": ", ".join(names), "listed": ", ".join(map(quoted, names)), "grantee": quoted(role)}
+    return obstacle("full", Code.NOTHING_READABLE, role=role, **told)
 
 
 def _incremental(server: DictRow, service: Service) -> Iterator[Finding]:
+    role = server["role"]
     if server["standby"]:
         yield obstacle("incremental", Code.IS_STANDBY)
     elif not server["tracks"]:
         yield obstacle("incremental", Code.ACTIVITIES_OFF)
     elif not server["sees_all"]:
-        yield obstacle("incremental", Code.SESSIONS_HIDDEN, role=server["role"], who=service.administrator)
+        yield obstacle("incremental", Code.SESSIONS_HIDDEN, role=role, grantee=quoted(role), who=service.administrator)
 
 
 def _capturing(mode: str, server: DictRow) -> Iterator[Finding]:
