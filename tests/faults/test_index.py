@@ -22,7 +22,7 @@ from tests.support import Lab, wait_for
 from vitrina.embedded.distribution import Missing
 from vitrina.embedded.elasticsearch import EmbeddedElasticsearch
 from vitrina.settings import Settings
-from vitrina.sinks.elasticsearch import bulk
+from vitrina.sinks.search import bulk
 from vitrina.testing.faults import BUILDING, SENDING
 
 pytestmark = pytest.mark.faults

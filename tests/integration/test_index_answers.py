@@ -14,7 +14,7 @@ from tests.sinks import assert_tidy
 from tests.support import wait_for
 from vitrina.domain.pipeline import Pipeline
 from vitrina.runner.main import Runner
-from vitrina.sinks.elasticsearch import bulk
+from vitrina.sinks.search import bulk
 
 ROUNDS = int(os.environ.get("VITRINA_ROUNDS", "0"))
 BLOCK = b'{"error": {"type": "cluster_block_exception", "reason": "disk usage exceeded flood-stage"}, "status": 403}'

@@ -14,7 +14,7 @@ from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.repos.indexes import IndexRepo
 from vitrina.sinks.elasticsearch.client import Elastic
-from vitrina.sinks.elasticsearch.store import ElasticStore
+from vitrina.sinks.search.store import SearchStore
 from vitrina.stores import Superseded
 
 GENRES = """
@@ -234,7 +234,7 @@ def test_who_was_taken_over_cannot_move_the_target_back(search: Search) -> None:
     epoch = search.lab.value("SELECT epoch FROM etl.etl_state")
     went(search, pipeline, rebuild=True)
     elastic = Elastic(search.lab.connections.settings)
-    zombie = ElasticStore(elastic, pipeline.id, f"es:{search.name()}")
+    zombie = SearchStore(elastic, pipeline.id, f"es:{search.name()}")
     with pytest.raises(Superseded, match="is gone"):
         zombie.serve(old.index, epoch)
     assert search.serves() == ["films-000002"]
@@ -247,7 +247,7 @@ def test_who_was_taken_over_finds_no_alias_to_write_through_and_makes_no_index(s
     epoch = search.lab.value("SELECT epoch FROM etl.etl_state")
     went(search, pipeline)
     with closing(Elastic(search.lab.connections.settings)) as elastic:
-        alias = ElasticStore(elastic, pipeline.id, f"es:{search.name()}").write_alias(epoch)
+        alias = SearchStore(elastic, pipeline.id, f"es:{search.name()}").write_alias(epoch)
         elastic.bulk(alias, b'{"index": {"_id": "late"}}\n{"title": "too late"}\n')
         assert elastic.get(alias) == {}
     assert "late" not in search.documents()

@@ -14,7 +14,7 @@ from vitrina.meta.repos.indexes import IndexRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.settings import Settings
 from vitrina.sinks.documents.shape import Shape
-from vitrina.sinks.elasticsearch.shape import IndexShape
+from vitrina.sinks.search.shape import IndexShape
 from vitrina.sql.describe import Column
 
 TYPES = """

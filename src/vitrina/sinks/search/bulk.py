@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.metrics.events import count_items
-from vitrina.sinks.elasticsearch.client import BUSY, Answer, Elastic, is_away
+from vitrina.sinks.search.client import BUSY, Answer, SearchClient
 from vitrina.stores import Batch, Superseded
 
 FIRST_WAIT, LONGEST_WAIT, PATIENCE = 0.1, 5.0, 45.0  # seconds
@@ -20,7 +20,7 @@ GONE = {"index_not_found_exception", "alias_not_found_exception"}
 class BulkSender:
     """Sends for one pipeline. `check` raises when the run should stop."""
 
-    elastic: Elastic
+    client: SearchClient
     check: Callable[[], None] = lambda: None
     target: str = ""  # by which items are counted
     newest: int = 0  # the highest version that was sent from here
@@ -35,7 +35,7 @@ class BulkSender:
         waited, wait = 0.0, FIRST_WAIT
         while items:
             try:
-                answer = self.elastic.bulk(alias, b"".join(items))
+                answer = self.client.bulk(alias, b"".join(items))
                 if answer.status == 413:
                     return self._send_halves(alias, items)
                 items, why = self.left_over(alias, items, answer)
@@ -44,8 +44,8 @@ class BulkSender:
             if not items:
                 return None
             if waited >= PATIENCE:
-                raise is_away(
-                    RetryableError(f"Elasticsearch took {len(items):,} documents not even after a while: {why}")
+                raise self.client.is_away(
+                    RetryableError(f"{self.client.name} took {len(items):,} documents not even after a while: {why}")
                 )
             self._pause(wait)
             waited, wait = waited + wait, min(wait * 2, LONGEST_WAIT)
@@ -60,7 +60,7 @@ class BulkSender:
     def _send_halves(self, alias: str, items: list[bytes]) -> None:
         if len(items) == 1:
             raise FatalError(
-                f"document {_id(items[0])!r} of {len(items[0]):,} bytes is too large for Elasticsearch",
+                f"document {_id(items[0])!r} of {len(items[0]):,} bytes is too large for {self.client.name}",
                 "make it smaller, or raise http.max_content_length there",
             )
         middle = len(items) // 2
@@ -88,7 +88,7 @@ class BulkSender:
         count_items(self.target, "taken", len(items) - len(failed))
         count_items(self.target, "retried", len(again))
         if len(again) < len(failed):
-            _refuse_ids(items)
+            _refuse_ids(items, self.client.name)
         self._judge(alias, [(_id(item), result) for item, result in failed if not _is_curable(result)])
         why = _reason(again[0][1]) if again else ""
         return [item for item, _ in again], why
@@ -99,9 +99,9 @@ class BulkSender:
         if answer.status == 404:
             raise Superseded(f"the write alias {alias} is gone")
         if answer.status in (401, 403):
-            raise ConfigError(f"Elasticsearch refused to write: {answer.reason}", "check its user and rights")
-        _refuse_ids(items)
-        raise FatalError(f"Elasticsearch refused a bulk request: {answer.reason}")
+            raise ConfigError(f"{self.client.name} refused to write: {answer.reason}", "check its user and rights")
+        _refuse_ids(items, self.client.name)
+        raise FatalError(f"{self.client.name} refused a bulk request: {answer.reason}")
 
     def _judge(self, alias: str, failed: list[tuple[str, dict[str, object]]]) -> None:
         """What no second try can cure: an alias that is gone, a version above ours, a document that does not fit."""
@@ -117,13 +117,13 @@ class BulkSender:
             named = "; ".join(f"{id_}: {_reason(result)}" for id_, result in poison[:3])
             more = f" (and {len(poison) - 3:,} more)" if len(poison) > 3 else ""
             raise FatalError(
-                f"Elasticsearch refused {len(poison):,} document(s): {named}{more}",
+                f"{self.client.name} refused {len(poison):,} document(s): {named}{more}",
                 "correct the data or the query, or map the field otherwise (mapping) and run again",
             )
 
     def _judge_versions(self, alias: str, ids: list[str]) -> None:
         """A conflict with a later write of our own is none."""
-        for id_, version in self.elastic.versions(alias, ids).items():
+        for id_, version in self.client.versions(alias, ids).items():
             if version > self.newest:
                 raise Superseded(f"document {id_!r} has version {version}, above any that was sent from here")
 
@@ -143,20 +143,20 @@ def _id(item: bytes) -> str:
 
 
 def _results(answer: Answer) -> list[dict[str, object]]:
-    """One for each item; fewer, or none, if the answer is not what Elasticsearch answers."""
+    """One for each item; fewer, or none, if the answer is not what a search engine answers."""
     items = answer.body.get("items", []) if isinstance(answer.body, dict) else []
     results = [next(iter(item.values()), None) for item in items if isinstance(item, dict)]
     return [result for result in results if isinstance(result, dict) and "status" in result]
 
 
-def _refuse_ids(items: list[bytes]) -> None:
-    """A ConfigError that names a key which is no `_id`; Elasticsearch refuses the whole request for it."""
+def _refuse_ids(items: list[bytes], engine: str) -> None:
+    """A ConfigError that names a key which is no `_id`; some servers refuse the whole request for it."""
     for id_ in map(_id, items):
         size = len(id_.encode())
         if not 0 < size <= ID_BYTES:
             shown = id_ if size <= 60 else f"{id_[:60]}…"
             raise ConfigError(
-                f"the key {shown!r} has {size:,} bytes as an _id, and Elasticsearch takes 1 to {ID_BYTES}",
+                f"the key {shown!r} has {size:,} bytes as an _id, and {engine} takes 1 to {ID_BYTES}",
                 "choose a shorter key, or hash it in the query",
             )
 
