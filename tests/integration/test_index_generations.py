@@ -8,14 +8,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.elastic import Search
+from tests.elastic import BOTH, Search
 from tests.sinks import assert_tidy, pause_at_batch
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.repos.indexes import IndexRepo
-from vitrina.sinks.elasticsearch.client import Elastic
 from vitrina.sinks.search.store import SearchStore
 from vitrina.stores import Superseded
+
+engines = BOTH
 
 GENRES = """
     SELECT f.id AS film_id, f.title, array_agg(g.name ORDER BY g.name) AS genres
@@ -199,7 +200,7 @@ def test_a_version_that_was_raised_by_hand_is_noticed_and_repaired(search: Searc
     search.http.put(f"/{search.name()}/_doc/{id_}?{raised}", json={"title": "mine"}).raise_for_status()
     search.lab.sql("UPDATE content.film_work SET title = 'other'")
     error = search.lab.run(pipeline)["said"]
-    assert f"somebody else writes to es:{search.name()}: document '{id_}' has version 9000000000000000000" in error
+    assert f"somebody else writes to {search.target()}: document '{id_}' has version 9000000000000000000" in error
     assert "run with --rebuild, or repair" in error
     went(search, pipeline, repair=True)
 
@@ -233,8 +234,8 @@ def test_who_was_taken_over_cannot_move_the_target_back(search: Search) -> None:
     [old] = IndexRepo(search.lab.db, pipeline.id).all()
     epoch = search.lab.value("SELECT epoch FROM etl.etl_state")
     went(search, pipeline, rebuild=True)
-    elastic = Elastic(search.lab.connections.settings)
-    zombie = SearchStore(elastic, pipeline.id, f"es:{search.name()}")
+    elastic = search.client()
+    zombie = SearchStore(elastic, pipeline.id, search.target())
     with pytest.raises(Superseded, match="is gone"):
         zombie.serve(old.index, epoch)
     assert search.serves() == ["films-000002"]
@@ -246,8 +247,8 @@ def test_who_was_taken_over_finds_no_alias_to_write_through_and_makes_no_index(s
     went(search, pipeline)
     epoch = search.lab.value("SELECT epoch FROM etl.etl_state")
     went(search, pipeline)
-    with closing(Elastic(search.lab.connections.settings)) as elastic:
-        alias = SearchStore(elastic, pipeline.id, f"es:{search.name()}").write_alias(epoch)
+    with closing(search.client()) as elastic:
+        alias = SearchStore(elastic, pipeline.id, search.target()).write_alias(epoch)
         elastic.bulk(alias, b'{"index": {"_id": "late"}}\n{"title": "too late"}\n')
         assert elastic.get(alias) == {}
     assert "late" not in search.documents()

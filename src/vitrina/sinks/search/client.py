@@ -12,6 +12,7 @@ import httpx
 from pydantic import SecretStr
 
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
+from vitrina.domain.findings import Code
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 from vitrina.sinks.search.texts import take_out
@@ -61,6 +62,8 @@ class SearchClient:
     prefix: str  # of its targets, by which the neighbours know it too
     variable: str  # what the names of its settings begin with
     remedy: str  # where there is none
+    absent: Code  # the finding that there is none
+    field_types: frozenset[str]  # that it comes with
 
     @staticmethod
     def access(settings: Settings) -> Access:
@@ -83,6 +86,11 @@ class SearchClient:
             timeout=patience,
             trust_env=False,
         )
+
+    @property
+    def shown(self) -> str:
+        """The address, without what signs us in."""
+        return _shown(self.url)
 
     def close(self) -> None:
         """End its connections."""
@@ -217,11 +225,11 @@ class SearchClient:
             raise ConfigError(f"{self.variable}_URL cannot be read: {error}", "write http://host:9200") from None
         except httpx.HTTPError as error:
             if "[SSL" in str(error):
-                said = f"{self.name} at {_shown(self.url)} and we do not agree on TLS: {error}"
+                said = f"{self.name} at {self.shown} and we do not agree on TLS: {error}"
                 remedy = f"check https:// in {self.variable}_URL, and VITRINA_{self.variable}_CA_FILE"
                 raise ConfigError(said, remedy) from error
             raise RetryableError(
-                f"{self.name} at {_shown(self.url)} does not answer: {error or type(error).__name__}",
+                f"{self.name} at {self.shown} does not answer: {error or type(error).__name__}",
                 f"is it running, and is {self.variable}_URL right?",
             ) from error
 
