@@ -1,5 +1,6 @@
 """Which index is written and served: numbered, behind an alias, rebuilt beside the old one, never somebody else's."""
 
+import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from threading import Event, Thread
@@ -14,7 +15,7 @@ from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.repos.indexes import IndexRepo
 from vitrina.sinks.search.store import SearchStore
-from vitrina.stores import Superseded
+from vitrina.stores import Batch, Superseded
 
 engines = BOTH
 
@@ -252,6 +253,24 @@ def test_who_was_taken_over_finds_no_alias_to_write_through_and_makes_no_index(s
         elastic.bulk(alias, b'{"index": {"_id": "late"}}\n{"title": "too late"}\n')
         assert elastic.get(alias) == {}
     assert "late" not in search.documents()
+
+
+def test_deletes_of_who_was_taken_over_find_no_alias_and_make_no_index_either(search: Search) -> None:
+    pipeline = search.add()
+    went(search, pipeline)
+    [edition] = IndexRepo(search.lab.db, pipeline.id).all()
+    epoch = search.lab.value("SELECT epoch FROM etl.etl_state")
+    went(search, pipeline)
+    before = search.documents()
+    with closing(SearchStore(search.client(), pipeline.id, search.target())) as zombie:
+        lines = "".join(f"{json.dumps(id_)}\n\n" for id_ in before).encode()
+        with pytest.raises(Superseded, match="is gone"):
+            zombie.write(edition.index, Batch(2**62, lines, len(before)), epoch)
+        assert zombie.client.get(zombie.write_alias(epoch)) == {}
+    assert search.documents() == before
+    search.lab.sql("DELETE FROM content.film_work")
+    went(search, pipeline, allow_deletes=True)
+    assert search.documents() == {}
 
 
 # ── nobody notices a rebuild ─────────────────────────────────────────────────────────────────────────────────────

@@ -13,6 +13,9 @@ from vitrina.stores import Batch, Superseded
 FIRST_WAIT, LONGEST_WAIT, PATIENCE = 0.1, 5.0, 45.0  # seconds
 BLOCKED = "cluster_block_exception"  # a full disk, as a rule
 ID_BYTES = 512
+DELETE = b'{"delete":{"_id":'
+# Changes nothing, whether there is such a document or not, and is refused where there is no alias.
+WITNESS = b'{"update":{"_id":"vitrina-witness"}}\n{"doc":{}}\n'
 GONE = {"index_not_found_exception", "alias_not_found_exception"}
 
 
@@ -35,7 +38,7 @@ class BulkSender:
         waited, wait = 0.0, FIRST_WAIT
         while items:
             try:
-                answer = self.client.bulk(alias, b"".join(items))
+                answer = self._ask(alias, items)
                 if answer.status == 413:
                     return self._send_halves(alias, items)
                 items, why = self.left_over(alias, items, answer)
@@ -50,6 +53,13 @@ class BulkSender:
             self._pause(wait)
             waited, wait = waited + wait, min(wait * 2, LONGEST_WAIT)
         return None
+
+    def _ask(self, alias: str, items: list[bytes]) -> Answer:
+        """A delete asks for no alias: the server would make an index of that name, and call it well. So where there is
+        nothing else, something goes before that does."""
+        if not all(item.startswith(DELETE) for item in items):
+            return self.client.bulk(alias, b"".join(items))
+        return _without_witness(self.client.bulk(alias, WITNESS + b"".join(items)))
 
     def _pause(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
@@ -132,9 +142,20 @@ def frame(batch: Batch) -> list[bytes]:
     """NDJSON: an action, and below it the document unless it is a delete. Nothing is taken apart."""
     tail = b',"version":%d,"version_type":"external_gte"}}\n' % batch.version
     return [
-        b'{"index":{"_id":%b%b%b\n' % (id_, tail, text) if text else b'{"delete":{"_id":%b%b' % (id_, tail)
+        b'{"index":{"_id":%b%b%b\n' % (id_, tail, text) if text else DELETE + b"%b%b" % (id_, tail)
         for id_, text in batch.pairs()
     ]
+
+
+def _without_witness(answer: Answer) -> Answer:
+    """What it answers for the documents alone; where the alias is gone, theirs say so too."""
+    body = answer.body
+    if not isinstance(body, dict):
+        return answer
+    kept = {"taken": body["taken"] - 1} if "taken" in body else {}
+    if isinstance(body.get("items"), list):
+        kept["items"] = body["items"][1:]
+    return Answer(answer.status, body | kept)
 
 
 def _id(item: bytes) -> str:
