@@ -86,8 +86,7 @@ def elastic_server(directory: Path | None = None) -> EmbeddedElasticsearch:
 
 def open_server(directory: Path | None = None) -> EmbeddedOpenSearch:
     """The OpenSearch that all tests of this run share, or one elsewhere."""
-    cache = Settings().opensearch_cache
-    return EmbeddedOpenSearch(directory or Path(os.environ[OPEN]), cache=cache, jvm=QUICK_JVM)
+    return EmbeddedOpenSearch(directory or Path(os.environ[OPEN]), jvm=QUICK_JVM)
 
 
 def start_or_skip(server: EmbeddedSearch) -> None:

@@ -127,7 +127,6 @@ class Settings(BaseSettings):
     opensearch_username: str | None = None
     opensearch_password: SecretStr | None = None
     opensearch_ca_file: Path | None = None
-    opensearch_cache: Path | None = None  # of the embedded one, for tests
 
     # The API, and how the command line finds it.
     host: str = "127.0.0.1"

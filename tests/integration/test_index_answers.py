@@ -151,7 +151,7 @@ def test_a_full_disk_is_waited_for_only_so_long(search: Search, proxy: Proxy) ->
     proxy.rule = lambda proxy, request: (403, BLOCK) if request.is_bulk else None
     pipeline = search.add()
     run = search.lab.run(pipeline)
-    assert (run["status"], run["attempt"], search.lab.status(pipeline)) == ("RUNNING", 2, "RUN_REQUESTED")
+    assert (run["status"], run["attempt"] > 1, search.lab.status(pipeline)) == ("RUNNING", True, "RUN_REQUESTED")
     assert "cluster_block_exception: disk usage exceeded flood-stage" in run["said"]
     proxy.rule = lambda proxy, request: None
     go_on(search, pipeline)
@@ -184,9 +184,9 @@ def test_a_server_that_is_down_at_the_start(search: Search, proxy: Proxy) -> Non
     pipeline = search.add()
     proxy.stop()
     run = search.lab.run(pipeline)
-    assert (run["status"], run["attempt"], search.lab.status(pipeline)) == ("RUNNING", 2, "RUN_REQUESTED")
+    assert (run["status"], run["attempt"] > 1, search.lab.status(pipeline)) == ("RUNNING", True, "RUN_REQUESTED")
     assert "does not answer" in run["said"]
-    assert "is it running, and is ELASTICSEARCH_URL right?" in run["said"]
+    assert f"is it running, and is {search.server.upper()}_URL right?" in run["said"]
     proxy.start(proxy.port)
     go_on(search, pipeline)
 

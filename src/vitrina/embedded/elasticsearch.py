@@ -32,6 +32,7 @@ class EmbeddedElasticsearch(EmbeddedSearch):
 
     engine = ELASTICSEARCH
     newest = VERSION
+    cached_by = "VITRINA_ELASTICSEARCH_CACHE"
     own_settings: ClassVar[Mapping[str, str | bool]] = {"xpack.security.enabled": False}
 
 

@@ -56,6 +56,7 @@ class EmbeddedSearch(ServerDirectory):
     engine: Engine
     newest: str  # the version unless another is asked for
     own_settings: ClassVar[Mapping[str, str | bool]] = {}  # that the engine needs besides
+    cached_by = "XDG_CACHE_HOME"  # what says where it is kept
     detaches = True  # its launcher ends when it is up; else it is the server
 
     def __init__(
@@ -194,9 +195,7 @@ class EmbeddedSearch(ServerDirectory):
         dist = distribution.fetch(self.version, self.cache, java, self.engine)
         if self._account.run(["test", "-x", dist / "bin" / self.engine.program]).returncode != 0:
             problem = f"the user who runs {self.server} cannot reach {dist}"
-            raise ConfigError(
-                problem, f"set VITRINA_{self.server.upper()}_CACHE to a directory that everybody can enter"
-            )
+            raise ConfigError(problem, f"set {self.cached_by} to a directory that everybody can enter")
         return dist
 
     def _make_directories(self) -> None:
