@@ -16,7 +16,7 @@ COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 
-.PHONY: help demo dist test test-long test-pg15 test-es9 test-steady slow coverage airflow-wheel test-airflow test-dbt test-openapi test-openid lint openapi reference \
+.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-openapi test-openid lint openapi reference \
         security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-page bench-changes bench-console \
         screenshots assets faults races model mutations load helm lock clean
 
@@ -32,26 +32,29 @@ demo: $(READY)  ## the cinema's tables to its marts, on an embedded Postgres
 	@$(BIN)/vitrina demo $(ARGS)
 
 test: $(READY)  ## the quick tests, on a real Postgres (ARGS="-k name" to choose)
-	@$(PYTEST) -m "not long and not slow" $(ARGS)
+	@$(PYTEST) -m "not long and not slow and not opensearch" $(ARGS)
 
 test-long: $(READY)  ## the other tests: those that take a second or more each
-	@$(PYTEST) -m "long or slow" $(ARGS)
+	@$(PYTEST) -m "long or (slow and not opensearch)" $(ARGS)
 
 test-pg15: $(READY)  ## the tests that touch SQL, on Debian's Postgres 15
-	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(PYTEST) -m "sql and not long and not browser" $(ARGS)
+	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(PYTEST) -m "sql and not long and not browser and not opensearch" $(ARGS)
 
 test-es9: $(READY)  ## the Elasticsearch tests, on Elasticsearch 9 (needs Java 21 or newer)
-	@VITRINA_TEST_ES_VERSION=$${VITRINA_TEST_ES_VERSION:-9.2.0} $(PYTEST) -m "elasticsearch and not long and not browser" $(ARGS)
+	@VITRINA_TEST_ES_VERSION=$${VITRINA_TEST_ES_VERSION:-9.2.0} $(PYTEST) -m "elasticsearch and not long and not browser and not opensearch" $(ARGS)
+
+test-opensearch: $(READY)  ## the OpenSearch tests, on OpenSearch 3 (needs Java 21 or newer)
+	@$(PYTEST) -m "opensearch and not long" $(ARGS)
 
 test-steady: $(READY)  ## the tests ROUNDS times, with every core kept busy: whatever failed once, and its log
 	@$(BIN)/python -m tools.steady --rounds $(if $(filter file,$(origin ROUNDS)),10,$(ROUNDS)) $(ARGS)
 
 slow: $(READY)  ## tests/slow.json anew: which tests take longest
-	@VITRINA_MEASURE=1 $(PYTEST) -m "not long" $(ARGS)
+	@VITRINA_MEASURE=1 $(PYTEST) -m "not long and not opensearch" $(ARGS)
 
 coverage: $(READY)  ## lines and branches that the unit and integration tests reach; page by page in .covered
 	@rm -f .coverage .coverage.*
-	@$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not long" tests/unit tests/integration $(ARGS); code=$$?; \
+	@$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not long and not opensearch" tests/unit tests/integration $(ARGS); code=$$?; \
 	$(BIN)/coverage combine -q && $(BIN)/coverage html -q && $(BIN)/coverage report; exit $$code
 
 $(FLOW)/.ready $(DBT)/.ready $(MAKER)/.ready: %/.venv/.ready: %/requirements.lock
@@ -152,8 +155,8 @@ screenshots: $(READY)  ## the console's pages, from the demo, into docs/images (
 assets:  ## the console's editor, htmx and uPlot anew (needs node and npm)
 	@cd tools/console && npm ci --no-audit --no-fund && node build.mjs
 
-faults: $(READY)  ## kills, stops, cuts and crashes over all sinks and modes (ROUNDS=500; SEED and FIRST repeat some)
-	@$(BIN)/python -m tests.faults --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST))
+faults: $(READY)  ## kills, stops, cuts and crashes over all sinks and modes (ROUNDS=500; SEED and FIRST repeat some; ENGINE=opensearch)
+	@$(BIN)/python -m tests.faults --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED)) $(if $(FIRST),--first $(FIRST)) $(if $(ENGINE),--engine $(ENGINE))
 
 races: $(READY)  ## the long form of the other fault and race tests (ROUNDS=20)
 	@VITRINA_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m faults $(ARGS)

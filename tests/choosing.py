@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests import capturing, support
+from tests.elastic import ELASTICSEARCH
 from tools.mutations.guards import GUARDS
 
 SLOW_SECONDS = 1.0  # on two cores with four workers; what takes as long is left to `make test-long`
@@ -20,7 +21,7 @@ NOTICING = {test for guard in GUARDS for test in guard.tests}  # never left to i
 ROOTS = (support.clone, support.make_templates, capturing.own_server)
 AROUND = ("__wrapped__", "__func__", "_fixture_function")
 OUTSIDE = tuple(f"tests/{folder}/" for folder in ("acceptance", "browser", "contract", "docs", "faults", "infra"))
-BY_FIXTURE = {"elastic": "elasticsearch", "browser": "browser"}
+BY_FIXTURE = {"elastic": "elasticsearch", "opensearch": "opensearch", "browser": "browser"}
 
 
 def mark(item: pytest.Item, seconds: float) -> None:
@@ -30,6 +31,9 @@ def mark(item: pytest.Item, seconds: float) -> None:
         item.add_marker(pytest.mark.slow)
     for fixture in set(getattr(item, "fixturenames", ())) & BY_FIXTURE.keys():
         item.add_marker(getattr(pytest.mark, BY_FIXTURE[fixture]))
+    if "engine" in getattr(item, "fixturenames", ()):
+        callspec = getattr(item, "callspec", None)
+        item.add_marker(str(callspec.params.get("engine", ELASTICSEARCH) if callspec else ELASTICSEARCH))
     left_out = slow and item.nodeid.startswith(OUTSIDE)
     if not left_out and any(touches_postgres(function) for function in functions_of(item)):
         item.add_marker(pytest.mark.sql)

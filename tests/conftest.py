@@ -14,11 +14,12 @@ import psycopg
 import pytest
 
 from tests import choosing, patience, room
-from tests.elastic import Search, open_search
+from tests.elastic import ELASTICSEARCH, OPENSEARCH, Search, open_search
 from tests.sinks import SqliteSink, install_example
 from tests.support import (
     ELASTIC,
     LARGE_PAGES,
+    OPEN,
     SERVER,
     Lab,
     clone,
@@ -26,6 +27,7 @@ from tests.support import (
     drop,
     elastic_server,
     make_templates,
+    open_server,
     start_or_skip,
 )
 from tests.support import (
@@ -65,6 +67,8 @@ def start_servers(config: pytest.Config) -> None:
     home = stack.enter_context(room.home("vitrina-tests-"))
     os.environ[ELASTIC] = str(home / "elasticsearch")
     config.add_cleanup(elastic_server().purge)
+    os.environ[OPEN] = str(home / "opensearch")
+    config.add_cleanup(open_server().purge)
     bin_dir = os.environ.get("VITRINA_TEST_PG_BIN")
     server = EmbeddedPostgres(home / "postgres", bin_dir=Path(bin_dir) if bin_dir else None, settings=FAST)
     config.add_cleanup(server.purge)
@@ -94,6 +98,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if os.environ.get("VITRINA_MEASURE") and not hasattr(session.config, "workerinput"):
         longest = sorted(((round(took, 1), test) for test, took in TOOK.items() if took > 1), reverse=True)
         SLOW.write_text(json.dumps({test: took for took, test in longest}, indent=1, ensure_ascii=False) + "\n")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The tests of a module that names several `engines` are for each of them; those on the first keep their names."""
+    engines = getattr(metafunc.module, "engines", ())
+    if "engine" in metafunc.fixturenames and engines:
+        metafunc.parametrize("engine", engines, ids=[pytest.HIDDEN_PARAM, *engines[1:]])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -142,6 +153,28 @@ def elastic() -> str:
     return server.url
 
 
+@pytest.fixture(scope="session")
+def opensearch() -> str:
+    """The same, an OpenSearch; or one that runs somewhere, as VITRINA_TEST_OPENSEARCH_URL says."""
+    if given := os.environ.get("VITRINA_TEST_OPENSEARCH_URL"):
+        return given
+    server = open_server()
+    start_or_skip(server)
+    return server.url
+
+
+@pytest.fixture
+def engine() -> str:
+    """Which of them a test's indexes are in."""
+    return ELASTICSEARCH
+
+
+@pytest.fixture
+def engine_url(engine: str, request: pytest.FixtureRequest) -> str:
+    """Where it is; not started for tests that need the other."""
+    return str(request.getfixturevalue("opensearch" if engine == OPENSEARCH else "elastic"))
+
+
 @pytest.fixture
 def demo_indexes(elastic: str) -> Iterator[str]:
     """The shared Elasticsearch, for one demo at a time: the names of its indexes are always the same."""
@@ -153,17 +186,17 @@ def demo_indexes(elastic: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def index_prefix(elastic: str) -> Iterator[str]:
+def index_prefix(engine_url: str) -> Iterator[str]:
     """A beginning for the names of this test's indexes, which are deleted at its end."""
     prefix = f"t_{uuid.uuid4().hex[:12]}_"
     yield prefix
-    delete_indexes(elastic, prefix)
+    delete_indexes(engine_url, prefix)
 
 
 @pytest.fixture
-def search(lab: Lab, elastic: str, index_prefix: str) -> Iterator[Search]:
+def search(lab: Lab, engine: str, engine_url: str, index_prefix: str) -> Iterator[Search]:
     """A lab that may write to indexes of its own."""
-    with open_search(lab, elastic, index_prefix) as search:
+    with open_search(lab, engine_url, index_prefix, engine) as search:
         yield search
 
 

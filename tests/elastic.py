@@ -11,8 +11,15 @@ from pydantic import SecretStr
 
 from tests.support import Lab, wait_for
 from vitrina.domain.pipeline import Pipeline
+from vitrina.domain.policy import SINK_NAMES
 from vitrina.meta.repos.pipelines import PipelineRepo
+from vitrina.sinks.registry import resolve_sink
+from vitrina.sinks.search.client import SearchClient
+from vitrina.sinks.search.sink import SearchSink
 
+ELASTICSEARCH, OPENSEARCH = "elasticsearch", "opensearch"
+SCHEMES = {ELASTICSEARCH: "es", OPENSEARCH: "os"}
+BOTH = (ELASTICSEARCH, OPENSEARCH)  # as the `engines` of a module: its tests are for each
 FILMS = "SELECT id AS film_id, title, rating, type, modified FROM content.film_work"
 
 
@@ -23,14 +30,34 @@ class Search:
     lab: Lab
     http: httpx.Client
     prefix: str
+    engine: str = ELASTICSEARCH
 
     def name(self, index: str = "films") -> str:
         """Of an index of this test."""
         return self.prefix + index
 
+    def target(self, index: str = "films") -> str:
+        """For `target_table`."""
+        return f"{SCHEMES[self.engine]}:{self.name(index)}"
+
+    @property
+    def server(self) -> str:
+        """What it is, for people."""
+        return SINK_NAMES[f"{SCHEMES[self.engine]}:"]
+
+    def reach(self, url: str) -> None:
+        """Let the lab find the server there."""
+        self.lab.configure(**{f"{self.engine}_url": SecretStr(url)})
+
+    def client(self) -> SearchClient:
+        """As a runner has one."""
+        sink = resolve_sink(self.target())
+        assert isinstance(sink, SearchSink)
+        return sink.client(self.lab.connections.settings)
+
     def add(self, index: str = "films", **config: Any) -> Pipeline:
         """A pipeline that keeps it."""
-        values = {"name": index, "source_query": FILMS, "key": ["film_id"], "target_table": f"es:{self.name(index)}"}
+        values = {"name": index, "source_query": FILMS, "key": ["film_id"], "target_table": self.target(index)}
         return self.lab.add(**(values | config))
 
     def pipeline(self, index: str = "films") -> Pipeline:
@@ -84,8 +111,9 @@ class Search:
 
 
 @contextmanager
-def open_search(lab: Lab, url: str, prefix: str, **settings: Any) -> Iterator[Search]:
+def open_search(lab: Lab, url: str, prefix: str, engine: str = ELASTICSEARCH, **settings: Any) -> Iterator[Search]:
     """Let a lab write to this test's indexes."""
-    lab.configure(elasticsearch_url=SecretStr(url), allowed_es_indexes=[f"{prefix}*"], **settings)
+    allowed = "allowed_es_indexes" if engine == ELASTICSEARCH else "allowed_opensearch_indexes"
+    lab.configure(**{f"{engine}_url": SecretStr(url), allowed: [f"{prefix}*"]} | settings)
     with httpx.Client(base_url=url, trust_env=False, verify=False, timeout=60) as http:
-        yield Search(lab, http, prefix)
+        yield Search(lab, http, prefix, engine)

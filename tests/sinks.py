@@ -50,7 +50,7 @@ class TableSink:
 
 @dataclass
 class IndexSink:
-    """An index of Elasticsearch."""
+    """An index of a search engine."""
 
     search: Search
     lab: Lab = field(init=False)
@@ -60,7 +60,7 @@ class IndexSink:
 
     @property
     def target(self) -> str:
-        return f"es:{self.search.name('mart')}"
+        return self.search.target("mart")
 
     def rows(self, key: list[str]) -> Rows:
         documents = self.search.documents("mart")

@@ -22,6 +22,8 @@ from vitrina.demo.data import load_cinema
 from vitrina.domain.pipeline import Pipeline
 from vitrina.embedded.distribution import Missing
 from vitrina.embedded.elasticsearch import VERSION, EmbeddedElasticsearch
+from vitrina.embedded.opensearch import EmbeddedOpenSearch
+from vitrina.embedded.search import EmbeddedSearch
 from vitrina.meta.db import Connection, connect
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
@@ -30,6 +32,7 @@ from vitrina.testing import labs as testing
 
 SERVER = "VITRINA_TEST_SERVER"
 ELASTIC = "VITRINA_TEST_ELASTIC"
+OPEN = "VITRINA_TEST_OPEN"
 FAST = testing.FAST | {
     "shared_buffers": "64MB",  # a database that is dropped has to be looked for in all of it
     "max_wal_size": "256MB",
@@ -81,9 +84,14 @@ def elastic_server(directory: Path | None = None) -> EmbeddedElasticsearch:
     return EmbeddedElasticsearch(place, version=version, cache=cache, jvm=QUICK_JVM)
 
 
-def start_or_skip(server: EmbeddedElasticsearch) -> None:
+def open_server(directory: Path | None = None) -> EmbeddedOpenSearch:
+    """The OpenSearch that all tests of this run share, or one elsewhere."""
+    return EmbeddedOpenSearch(directory or Path(os.environ[OPEN]), jvm=QUICK_JVM)
+
+
+def start_or_skip(server: EmbeddedSearch) -> None:
     """Start it; where Java, Maven or the network is missing, skip, unless VITRINA_REQUIRE forbids that."""
-    needed = "elasticsearch" if server.version.startswith("8.") else "es9"
+    needed = "es9" if server.version.startswith("9.") else server.engine.program
     try:
         server.start()
     except Missing as error:

@@ -45,9 +45,12 @@ Words = Annotated[list[str], NoDecode, BeforeValidator(_words)]
 Roles = Annotated[dict[str, Literal["viewer", "operator", "admin"]], NoDecode, BeforeValidator(_pairs)]
 
 
+BARE = ("elasticsearch_url", "opensearch_url")  # their variables have no prefix
+
+
 def variable(setting: str, of: str = "") -> str:
     """What a setting is called in the environment; `of`: which one of several."""
-    name = setting.upper() if setting == "elasticsearch_url" else f"VITRINA_{setting.upper()}"
+    name = setting.upper() if setting in BARE else f"VITRINA_{setting.upper()}"
     return f"{name}__{of.upper()}" if of else name
 
 
@@ -119,6 +122,12 @@ class Settings(BaseSettings):
     elasticsearch_ca_file: Path | None = None
     elasticsearch_cache: Path | None = None
 
+    # OpenSearch, beside it or instead of it.
+    opensearch_url: SecretStr | None = Field(default=None, validation_alias="opensearch_url")  # no prefix
+    opensearch_username: str | None = None
+    opensearch_password: SecretStr | None = None
+    opensearch_ca_file: Path | None = None
+
     # The API, and how the command line finds it.
     host: str = "127.0.0.1"
     port: int = Field(default=8765, ge=0, le=65535)
@@ -141,6 +150,7 @@ class Settings(BaseSettings):
     allowed_source_schemas: Names = ["public"]
     allowed_target_tables: Names = ["analytics.*"]
     allowed_es_indexes: Names = []
+    allowed_opensearch_indexes: Names = []
     allowed_other_targets: Names = []  # of writers that plug-ins bring, with their prefix: sqlite:*
     allowed_functions: Names = []  # schema.name: functions that a query may call though the guard would refuse them
     trusted_owners: Names = []  # roles whose triggers and the like may run as a mart is written, as vitrina_writer
@@ -214,7 +224,12 @@ class Settings(BaseSettings):
     @property
     def whitelist(self) -> Whitelist:
         """Where pipelines may write."""
-        return Whitelist(self.allowed_target_tables, self.allowed_es_indexes, self.allowed_other_targets)
+        return Whitelist(
+            self.allowed_target_tables,
+            self.allowed_es_indexes,
+            self.allowed_other_targets,
+            self.allowed_opensearch_indexes,
+        )
 
     @property
     def mart_schemas(self) -> list[str]:

@@ -8,7 +8,7 @@ is sent again after a crash is Vitrina's affair (`sinks/documents/delivery.py`);
 - `serve` is one move: a reader sees the old set or the new one;
 - a document is given back as the very text that was written.
 
-Elasticsearch is one (`sinks/elasticsearch/store.py`). Another comes by plug-in: register a function from the mart's
+Elasticsearch is one (`sinks/search/store.py`). Another comes by plug-in: register a function from the mart's
 name to its store as an entry point of group `vitrina.writers`; its name is the prefix of the targets (`sqlite` for
 `sqlite:films`). Calls may come from two threads at once. `vitrina.testing` has the tests that every store must pass.
 """

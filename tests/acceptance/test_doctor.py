@@ -90,10 +90,12 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch
     return monkeypatch
 
 
-def about_search(**expect: Any) -> list[tuple[str, str, str]]:
-    """What it says about Elasticsearch."""
+def about_search(*about: str, **expect: Any) -> list[tuple[str, str, str]]:
+    """What it says about Elasticsearch, or these."""
     checks = vitrina("doctor", "-o", "json", **expect).json
-    return [(c["about"], c["level"], c["message"]) for c in checks if c["about"] in ("Elasticsearch", "indexes")]
+    return [
+        (c["about"], c["level"], c["message"]) for c in checks if c["about"] in (about or ("Elasticsearch", "indexes"))
+    ]
 
 
 def test_an_elasticsearch_that_answers(alone: pytest.MonkeyPatch, elastic: str) -> None:
@@ -104,6 +106,21 @@ def test_an_elasticsearch_that_answers(alone: pytest.MonkeyPatch, elastic: str) 
     assert indexes == ("indexes", "warn", "none is allowed: pipelines to es: are refused")
     alone.setenv("VITRINA_ALLOWED_ES_INDEXES", "film_*,people")
     assert about_search()[1] == ("indexes", "ok", "allowed: film_*, people")
+
+
+def test_an_opensearch_is_looked_at_where_there_is_one(alone: pytest.MonkeyPatch, opensearch: str) -> None:
+    about = ("OpenSearch", "OpenSearch indexes")
+    assert about_search(*about) == []
+    alone.setenv("OPENSEARCH_URL", opensearch.replace("//", "//somebody:hunter2@"))
+    server, indexes = about_search(*about)
+    assert server[:2] == ("OpenSearch", "ok")
+    assert f" at {opensearch}, health " in server[2]
+    assert indexes == ("OpenSearch indexes", "warn", "none is allowed: pipelines to os: are refused")
+    alone.setenv("VITRINA_ALLOWED_OPENSEARCH_INDEXES", "film_*")
+    assert about_search(*about)[1] == ("OpenSearch indexes", "ok", "allowed: film_*")
+    alone.setenv("OPENSEARCH_URL", "http://somebody:hunter2@127.0.0.1:9")
+    ((_, level, message),) = about_search(*about, expect=1)
+    assert (level, "OpenSearch at http://127.0.0.1:9 does not answer" in message) == ("fail", True)
 
 
 def test_an_elasticsearch_that_does_not_answer(alone: pytest.MonkeyPatch) -> None:

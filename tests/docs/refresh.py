@@ -27,6 +27,9 @@ HEAD = """\
 Written from the code by `make reference`; a test holds it to it. What things are for is in
 [pipelines.md](pipelines.md).
 """
+SETTINGS = """\
+In the environment or `.env`, in capitals, `VITRINA_` before all but `ELASTICSEARCH_URL` and `OPENSEARCH_URL`.
+"""
 FINDINGS = """\
 ## Findings
 
@@ -53,7 +56,7 @@ def reference() -> str:
         "## Options of one run\n\n| option | default |\n|---|---|\n"
         + "".join(f"| `{option.name}` | `{option.default}` |\n" for option in fields(RunOptions)),
         "## Transitions\n\n| name | from | to |\n|---|---|---|\n" + "".join(moves()),
-        "## Settings\n\nIn the environment or `.env`, in capitals, `VITRINA_` before all but `ELASTICSEARCH_URL`.\n",
+        f"## Settings\n\n{SETTINGS}",
         table("setting", Settings, meanings()),
         FINDINGS,
         "| code | data | message | remedy |\n|---|---|---|---|\n" + "".join(row(code, code.remedy) for code in Code),

@@ -9,7 +9,7 @@ from tests.elastic import Search
 from tests.sinks import as_rows, assert_tidy
 from tests.support import Lab
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
-from vitrina.domain.policy import ES_TARGET_PREFIX
+from vitrina.domain.policy import SINK_NAMES, split_prefix
 
 # Every move of the fence and every new holder is noted by the database itself: no runner can forget to.
 WATCH = """
@@ -58,7 +58,7 @@ REGISTERED = "SELECT index_name, state FROM etl.etl_indexes"
 
 @dataclass
 class Oracle:
-    """Asks the database, and Elasticsearch if there is one, never the code that it judges."""
+    """Asks the database, and the search engine if there is one, never the code that it judges."""
 
     lab: Lab
     search: Search | None = None
@@ -115,7 +115,7 @@ class Oracle:
         """What is missing, and what is there beyond; deletes, which `incremental` cannot see, are neither."""
         plan = resolve(pipeline)
         select = self.wanted.get(pipeline.name, plan.select)
-        if plan.target.startswith(ES_TARGET_PREFIX):
+        if plan.target.startswith(tuple(SINK_NAMES)):
             return self._documents(plan, select)
         names = [column.name for column in self.lab.db.execute(f"{select} LIMIT 0".encode()).description or []]
         columns, key = ", ".join(names), ", ".join(plan.key)
@@ -131,7 +131,7 @@ class Oracle:
 
     def _documents(self, plan: Plan, select: str) -> tuple[list[str], list[str]]:
         assert self.search is not None
-        found = self.search.documents(plan.target.removeprefix(ES_TARGET_PREFIX + self.search.prefix))
+        found = self.search.documents(split_prefix(plan.target)[1].removeprefix(self.search.prefix))
         wanted = as_rows(self.lab, select, list(plan.key))
         missing = [f"{id_} {row}" for id_, row in wanted.items() if found.get(id_) != row]
         beyond = [f"{id_} {row}" for id_, row in found.items() if wanted.get(id_, row) != row]

@@ -21,7 +21,7 @@ import psycopg
 from pydantic import SecretStr
 
 from tests.capturing import Captured, own_server
-from tests.elastic import Search, open_search
+from tests.elastic import ELASTICSEARCH, Search, open_search
 from tests.faults.children import FORKS, is_stopped
 from tests.faults.oracle import Oracle
 from tests.patience import SHORT_LEASE, patient, stand_still
@@ -30,8 +30,8 @@ from tests.support import Lab, beside, make_connections, make_templates, wait_fo
 from tests.wire import Wire, through, to_postgres, wired
 from vitrina import failpoints, transform
 from vitrina.domain.pipeline import Pipeline
-from vitrina.embedded.elasticsearch import EmbeddedElasticsearch
 from vitrina.embedded.postgres import EmbeddedPostgres
+from vitrina.embedded.search import EmbeddedSearch
 from vitrina.log import configure_logging
 from vitrina.meta.db import connect
 from vitrina.runner.main import Runner
@@ -150,7 +150,7 @@ class Rig:
     """Everything that a round of the loop needs, started once."""
 
     server: EmbeddedPostgres
-    elastic: EmbeddedElasticsearch | None  # one that may be restarted
+    elastic: EmbeddedSearch | None  # one that may be restarted
     lab: Lab
     search: Search
     warehouse: Wire
@@ -164,7 +164,7 @@ class Rig:
         wanted = {f"{sink}_{mode}_python": transformed(MODES[mode]["source_query"]) for sink, mode in KINDS}
         self.oracle = Oracle(self.lab, self.search, wanted)
         settings = self.lab.connections.settings.model_copy(
-            update={"elasticsearch_url": SecretStr(f"http://127.0.0.1:{self.index.port}")}
+            update={f"{self.search.engine}_url": SecretStr(f"http://127.0.0.1:{self.index.port}")}
         )
         self.connections = self._wired(replace(self.lab.connections, settings=settings))
 
@@ -184,7 +184,7 @@ class Rig:
         Captured(self.lab, "wal").install("content.items", "content.tags")
         for sink, mode in KINDS:
             for name, how in ((f"{sink}_{mode}", {}), (f"{sink}_{mode}_python", PYTHON)):
-                target = f"analytics.{name}" if sink == "table" else f"es:{self.search.name(name)}"
+                target = f"analytics.{name}" if sink == "table" else self.search.target(name)
                 config = {"name": name, "target_table": target, "key": ["id"], "batch_size": 7} | MODES[mode] | how
                 self.pipelines[name] = self.lab.add(**config)
         self.revive()
@@ -280,7 +280,7 @@ class Rig:
         return [child.process.exitcode for child in self.children]
 
     def find_index(self, url: str) -> str:
-        """Elasticsearch again, after a restart that may have moved it to another port."""
+        """The search engine again, after a restart that may have moved it to another port."""
         moved = self.index.upstream != address_of(url)
         self.index.upstream = address_of(url)
         self.search.http.close()
@@ -332,7 +332,12 @@ def address_of(url: str) -> tuple[str, int]:
 
 @contextmanager
 def rigged(
-    folder: Path, url: str, elastic: EmbeddedElasticsearch | None = None, *, is_pooled: bool = False
+    folder: Path,
+    url: str,
+    elastic: EmbeddedSearch | None = None,
+    *,
+    is_pooled: bool = False,
+    engine: str = ELASTICSEARCH,
 ) -> Iterator[Rig]:
     """A rig that is set up; `elastic` if it may be restarted, else only its `url` is used. Behind a pooler if asked."""
     prefix = f"t_{uuid.uuid4().hex[:12]}_"
@@ -341,7 +346,7 @@ def rigged(
         make_templates(server.conninfo())
         conninfo = server.conninfo("vitrina_template")
         lab = Lab(conninfo, connect(conninfo, "lab"), make_connections(conninfo, **SETTINGS))
-        search = stack.enter_context(open_search(lab, url, prefix))
+        search = stack.enter_context(open_search(lab, url, prefix, engine))
         postgres = Wire(("127.0.0.1", stack.enter_context(pooling(conninfo)))) if is_pooled else to_postgres(conninfo)
         warehouse = stack.enter_context(wired(postgres))
         index = stack.enter_context(wired(Wire(address_of(url))))

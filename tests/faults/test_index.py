@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.elastic import Search, open_search
+from tests.elastic import BOTH, Search, open_search
 from tests.faults.children import CURSOR, Nursery, killed
 from tests.faults.driver import ROUNDS
 from tests.patience import patient
@@ -22,10 +22,11 @@ from tests.support import Lab, wait_for
 from vitrina.embedded.distribution import Missing
 from vitrina.embedded.elasticsearch import EmbeddedElasticsearch
 from vitrina.settings import Settings
-from vitrina.sinks.elasticsearch import bulk
+from vitrina.sinks.search import bulk
 from vitrina.testing.faults import BUILDING, SENDING
 
 pytestmark = pytest.mark.faults
+engines = BOTH
 
 MODES = pytest.mark.parametrize(
     "mode", [pytest.param({}, id="full"), pytest.param(CURSOR, id="incremental", marks=pytest.mark.long)]

@@ -1,6 +1,8 @@
-"""Marts in Elasticsearch, on the real server: filled, kept equal, rebuilt without anybody noticing."""
+"""Marts in a search engine, on the real server: filled, kept equal, rebuilt without anybody noticing."""
 
-from tests.elastic import Search
+from tests.elastic import BOTH, Search
+
+engines = BOTH
 
 
 def test_an_index_is_filled_and_found_under_its_name(search: Search) -> None:

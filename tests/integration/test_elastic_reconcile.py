@@ -8,14 +8,16 @@ from markupsafe import escape
 
 from tests.contract.server import serve
 from tests.contract.test_console import sign_in
-from tests.elastic import Search, open_search
+from tests.elastic import BOTH, Search, open_search
 from tests.support import Lab
+
+engines = BOTH
 
 
 @pytest.fixture
-def search(lab: Lab, elastic: str, index_prefix: str) -> Iterator[Search]:
+def search(lab: Lab, engine: str, engine_url: str, index_prefix: str) -> Iterator[Search]:
     """A lab that may write to indexes of its own."""
-    with open_search(lab, elastic, index_prefix) as search:
+    with open_search(lab, engine_url, index_prefix, engine) as search:
         yield search
 
 

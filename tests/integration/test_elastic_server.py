@@ -16,8 +16,7 @@ from pydantic import SecretStr
 from tests.patience import stand_still
 from tests.support import elastic_server, start_or_skip, wait_for
 from vitrina.domain.errors import ConfigError
-from vitrina.embedded import distribution
-from vitrina.embedded import elasticsearch as elastic
+from vitrina.embedded import distribution, search
 from vitrina.embedded.distribution import Missing, default_cache, fetch, find_java
 from vitrina.embedded.elasticsearch import EmbeddedElasticsearch, find_server
 from vitrina.embedded.host import Account
@@ -177,7 +176,7 @@ def test_a_killed_server_starts_again_with_what_it_confirmed_and_harms_nobody(se
 def test_a_server_that_does_not_listen_is_killed(
     server: EmbeddedElasticsearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elastic, "STOP_SECONDS", 0.5)
+    monkeypatch.setattr(search, "STOP_SECONDS", 0.5)
     stand_still(pid_of(server))
     server.stop()
     assert not server.is_running()
@@ -201,7 +200,7 @@ def test_a_start_that_was_killed_is_no_obstacle(stopped: EmbeddedElasticsearch) 
     starter.kill()
     starter.wait()
     stopped.start()
-    assert elastic.is_healthy(stopped.url)
+    assert search.is_healthy(stopped.url)
 
 
 @real

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.elastic import Search
+from tests.elastic import BOTH, Search
+
+engines = BOTH
 
 KEYWORD = {"type": "keyword", "ignore_above": 8191}
 TEXT = {"type": "text", "fields": {"keyword": KEYWORD}}
@@ -105,7 +107,7 @@ def run(search: Search, select: str, key: list[str] | None = None, **config: Any
 
 
 def raw(search: Search) -> dict[str, str]:
-    """The documents as the text that Elasticsearch gives back."""
+    """The documents as the text that the server gives back."""
     search.http.post(f"/{search.name('t')}/_refresh").raise_for_status()
     answer = search.http.post(f"/{search.name('t')}/_search", json={"size": 1000}).raise_for_status()
     query = "SELECT h ->> '_id', h -> '_source' FROM json_array_elements(%s::json #> '{hits,hits}') AS h"
@@ -198,7 +200,7 @@ def test_a_key_whose_equal_values_have_several_texts_is_refused(search: Search, 
 @pytest.mark.parametrize(("value", "size"), [("repeat('é', 257)", 514), ("''", 0)])
 def test_a_key_that_is_no_id_is_named(search: Search, value: str, size: int) -> None:
     error = run(search, f"SELECT 'a' AS id UNION ALL SELECT {value}")
-    assert f"has {size} bytes as an _id, and Elasticsearch takes 1 to 512 — choose a shorter key" in str(error)
+    assert f"has {size} bytes as an _id, and {search.server} takes 1 to 512 — choose a shorter key" in str(error)
 
 
 def test_a_key_of_512_bytes_is_an_id(search: Search) -> None:
@@ -253,7 +255,7 @@ def test_json_that_is_no_object_needs_a_mapping(search: Search) -> None:
     rows = ", ".join(f"({n}, '{value}'::jsonb)" for n, value in enumerate(values))
     select = f"SELECT * FROM (VALUES {rows}) AS v (id, doc)"
     error = run(search, select)
-    assert "Elasticsearch refused" in str(error)
+    assert f"{search.server} refused" in str(error)
     assert "map the field otherwise (mapping) and run again" in str(error)
     search.lab.sql("""UPDATE etl.etl_pipelines SET mapping = '{"doc": {"type": "object", "enabled": false}}'""")
     assert search.lab.run(search.pipeline("t"))["error"] is None
@@ -288,7 +290,7 @@ def test_one_document_of_a_thousand_that_does_not_fit_is_named_and_the_checkpoin
     search.lab.sql("UPDATE content.p SET doc = '7' WHERE id = 1555")
     run = search.lab.run(pipeline)
     assert (run["status"], search.lab.status(pipeline)) == ("FAILED", "FAILED")
-    assert "Elasticsearch refused 1 document(s): 1555: " in run["said"]
+    assert f"{search.server} refused 1 document(s): 1555: " in run["said"]
     assert search.lab.value("SELECT coalesce(last_processed_id, '0')::int FROM etl.etl_state") <= 1000
     search.lab.sql("UPDATE content.p SET doc = '{}' WHERE id = 1555")
     assert search.lab.run(pipeline)["error"] is None

@@ -14,7 +14,7 @@ from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.engine.mart import Wanted
 from vitrina.engine.stage import MOST_COLUMNS
 from vitrina.inquiries.report import WIDE
-from vitrina.sinks.elasticsearch.shape import MOST_FIELDS, IndexShape, count_fields
+from vitrina.sinks.search.shape import MOST_FIELDS, IndexShape, count_fields
 from vitrina.sinks.table.mart import foresee_mart, prepare_mart
 from vitrina.sql.describe import Column
 

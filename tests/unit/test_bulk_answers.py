@@ -11,9 +11,10 @@ from pydantic import SecretStr
 from vitrina.domain.errors import FatalError
 from vitrina.metrics.events import REGISTRY
 from vitrina.settings import Settings
-from vitrina.sinks.elasticsearch.bulk import BulkSender, frame
-from vitrina.sinks.elasticsearch.client import Answer, Elastic
-from vitrina.sinks.elasticsearch.texts import take_out
+from vitrina.sinks.elasticsearch.client import Elastic
+from vitrina.sinks.search.bulk import BulkSender, frame
+from vitrina.sinks.search.client import Answer
+from vitrina.sinks.search.texts import take_out
 from vitrina.stores import Batch, Document
 
 TAKEN = {"index": {"_id": 'a"status":b', "status": 201}}

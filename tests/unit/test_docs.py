@@ -10,7 +10,7 @@ from vitrina.control.services.freshness import State
 from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.planning import check_impact
 from vitrina.settings import Settings
-from vitrina.sinks.elasticsearch.types import MAPPINGS
+from vitrina.sinks.search.types import MAPPINGS
 
 ROOT = Path(__file__).parents[2]
 DOCS, LIVE_CODE = ROOT / "docs", ROOT / "src" / "vitrina" / "sql" / "live"

@@ -7,7 +7,7 @@ import pytest
 
 from vitrina.domain.positions import FullPosition, LivePosition
 from vitrina.sinks.documents.unseen import Unseen
-from vitrina.sinks.elasticsearch.shape import REFRESH_TAKES, IndexShape
+from vitrina.sinks.search.shape import REFRESH_TAKES, IndexShape
 
 AT = datetime(2026, 11, 19, 12, tzinfo=UTC)
 LATER = AT + timedelta(seconds=3)

@@ -25,7 +25,7 @@ WRONG_DOORS = {
     "domain/run.py": "meta.db",
     "engine/converge.py": "engine.full",
     "engine/full.py": "sources.postgres.reader",
-    "planning.py": "sinks.elasticsearch.store",
+    "planning.py": "sinks.search.store",
     "sinks/documents/shape.py": "sinks.table.mart",
     "sources/postgres/horizon.py": "sources.registry",
     "sources/source.py": "sources.postgres.horizon",

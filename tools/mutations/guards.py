@@ -118,14 +118,14 @@ GUARDS = [
     ),
     Guard(
         "the write alias",
-        "sinks/elasticsearch/store.py",
+        "sinks/search/store.py",
         'older = [name for name in found["aliases"] if self._is_up_to(ours, name)]',
         "older: list[str] = []",
         (f"{GENERATIONS}::test_who_was_taken_over_finds_no_alias_to_write_through_and_makes_no_index",),
     ),
     Guard(
         "the alias that must exist",
-        "sinks/elasticsearch/client.py",
+        "sinks/search/client.py",
         "_bulk?require_alias=true&",
         "_bulk?",
         (f"{GENERATIONS}::test_who_was_taken_over_finds_no_alias_to_write_through_and_makes_no_index",),

@@ -1,17 +1,25 @@
 """The doctor's look at what else there is to answer: Elasticsearch, the API and the runners."""
 
+import re
 from collections.abc import Sequence
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 from vitrina import __version__, bootstrap
 from vitrina.cli.checking import UP, Check, Checks
 from vitrina.cli.processes import Background
 from vitrina.client import Client, ClientError, Runner, find_token, find_url, is_alive
-from vitrina.domain.policy import ES_TARGET_PREFIX
+from vitrina.domain.policy import SINK_NAMES
 from vitrina.embedded.elasticsearch import embedded_elasticsearch, find_server
 from vitrina.settings import Settings
 
-SEARCH_VERSIONS = ("8", "9")
+if TYPE_CHECKING:
+    from vitrina.sinks.search.client import SearchClient
+
+TESTED = {  # which versions are, and how to say so
+    "Elasticsearch": (r"[89]\.", "use Elasticsearch 8 or 9"),
+    "OpenSearch": (r"3\.([3-9]|\d\d)", "use OpenSearch 3, from 3.3 on"),
+}
 UP_SEARCH = "vitrina up --search (after vitrina down, if the stack runs)"
 
 
@@ -19,35 +27,49 @@ def check_search(settings: Settings) -> Checks:
     """Only pipelines to es: need it, so that none at all is well too."""
     found = bootstrap.running_search(settings)
     if found.elasticsearch_url:
-        yield from _search_server(found)
-        yield _indexes(found)
+        from vitrina.sinks.elasticsearch.client import Elastic  # only here: most have none
+
+        with closing(Elastic(found)) as client:
+            yield from _search_server(client, find_server(found).url)
+        yield _indexes("indexes", "es:", "VITRINA_ALLOWED_ES_INDEXES", found.allowed_es_indexes)
     elif embedded_elasticsearch(settings).exists():
         yield Check("warn", "Elasticsearch", "the embedded one is not running: pipelines to es: would fail", UP_SEARCH)
     else:
         yield Check("ok", "Elasticsearch", f"none, for no pipeline to es:; ELASTICSEARCH_URL names one, or {UP_SEARCH}")
 
 
-def _search_server(settings: Settings) -> Checks:
+def check_opensearch(settings: Settings) -> Checks:
+    """Only who names one has one."""
+    if settings.opensearch_url is None:
+        return
+    from vitrina.sinks.opensearch.client import OpenSearch  # only here: most have none
+
+    with closing(OpenSearch(settings)) as client:
+        yield from _search_server(client, client.shown)
+    setting = "VITRINA_ALLOWED_OPENSEARCH_INDEXES"
+    yield _indexes("OpenSearch indexes", "os:", setting, settings.allowed_opensearch_indexes)
+
+
+def _search_server(client: "SearchClient", url: str) -> Checks:
     """Whether it answers, and how it is."""
-    from vitrina.sinks.elasticsearch.client import Elastic  # only here: most have none
-
-    with closing(Elastic(settings)) as elastic:
-        health, version = elastic.health().body["status"], elastic.version()
-    said = f"version {version} at {find_server(settings).url}, health {health}"
+    name, (tested, remedy) = client.name, TESTED[client.name]
+    health, version = client.health().body["status"], client.version()
+    said = f"version {version} at {url}, health {health}"
     if health == "red":
-        yield Check("fail", "Elasticsearch", said, "some index has lost a primary shard: GET _cluster/health/INDEX")
-    elif version.split(".")[0] not in SEARCH_VERSIONS:
-        yield Check("warn", "Elasticsearch", f"{said}: not one that Vitrina is tested with", "use Elasticsearch 8 or 9")
+        yield Check("fail", name, said, "some index has lost a primary shard: GET _cluster/health/INDEX")
+    elif not re.match(tested, version):
+        yield Check("warn", name, f"{said}: not one that Vitrina is tested with", remedy)
     else:
-        yield Check("ok", "Elasticsearch", said)
+        yield Check("ok", name, said)
 
 
-def _indexes(settings: Settings) -> Check:
-    allowed = ", ".join(settings.allowed_es_indexes)
+def _indexes(about: str, prefix: str, setting: str, patterns: Sequence[str]) -> Check:
+    allowed = ", ".join(patterns)
     if allowed:
-        return Check("ok", "indexes", f"allowed: {allowed}")
-    remedy = "name them in VITRINA_ALLOWED_ES_INDEXES, e.g. film_*"
-    return Check("warn", "indexes", "none is allowed: pipelines to es: are refused", remedy)
+        return Check("ok", about, f"allowed: {allowed}")
+    return Check(
+        "warn", about, f"none is allowed: pipelines to {prefix} are refused", f"name them in {setting}, e.g. film_*"
+    )
 
 
 def check_api(settings: Settings) -> Checks:
@@ -78,7 +100,7 @@ def find_neighbours(runners: Sequence[Runner]) -> Checks:
     """Who does not answer the runners: their pipelines wait, and nobody else."""
     for runner in runners:
         for name, outage in runner.neighbours.items():
-            who = "Elasticsearch" if name == ES_TARGET_PREFIX else f"source {name}"
+            who = SINK_NAMES.get(name, f"source {name}")
             said = f"{runner.name} waits for {who} since {outage['since']}: {outage['error']}"
             yield Check("warn", "neighbours", said, "look at it; what waits goes on by itself once it answers")
 

@@ -138,6 +138,11 @@ class Code(Worded):
         "there is no Elasticsearch: ELASTICSEARCH_URL is not set where this was checked, so a run would fail",
         "set ELASTICSEARCH_URL=http://host:9200 for the API and the runners, or start one: vitrina up --search",
     )
+    NO_OPENSEARCH = (
+        "no_opensearch",
+        "there is no OpenSearch: OPENSEARCH_URL is not set where this was checked, so a run would fail",
+        "set OPENSEARCH_URL=http://host:9200 for the API and the runners",
+    )
     ADOPTS = (
         "adopts",
         "whatever {index} is now is replaced, whole documents at a time: fields of others are lost",
@@ -150,7 +155,7 @@ class Code(Worded):
     )
     MAPPING_TYPE_UNKNOWN = (
         "mapping_type_unknown",
-        "mapping of {field}: {type!r} is no type that Elasticsearch comes with, so a run may fail",
+        "mapping of {field}: {type!r} is no type that {engine} comes with, so a run may fail",
         "correct it, unless a plugin of your server adds it",
     )
     WOULD_CREATE_INDEX = "would_create_index", "would create index {index} with {fields}"

@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 from vitrina.domain.errors import ConfigError
 
 ES_TARGET_PREFIX = "es:"
+OS_TARGET_PREFIX = "os:"
+SINK_NAMES = {ES_TARGET_PREFIX: "Elasticsearch", OS_TARGET_PREFIX: "OpenSearch"}  # for people
 NAME = r"[a-z_][a-z0-9_]{0,62}"
 TABLE = re.compile(rf"({NAME})\.({NAME})")
 INDEX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,199}")
@@ -26,11 +28,15 @@ class Whitelist:
     tables: Sequence[str]
     indexes: Sequence[str]
     others: Sequence[str] = ()  # with their prefixes: sqlite:*
+    opensearch: Sequence[str] = ()  # indexes there
 
     def rule(self, target: str) -> tuple[str, Sequence[str], re.Pattern[str], str]:
         """For this target: the setting, its patterns, what a name is like, and the name."""
         if target.startswith(ES_TARGET_PREFIX):
             return "VITRINA_ALLOWED_ES_INDEXES", self.indexes, INDEX, target.removeprefix(ES_TARGET_PREFIX)
+        if target.startswith(OS_TARGET_PREFIX):
+            name = target.removeprefix(OS_TARGET_PREFIX)
+            return "VITRINA_ALLOWED_OPENSEARCH_INDEXES", self.opensearch, INDEX, name
         if ":" in target:
             return "VITRINA_ALLOWED_OTHER_TARGETS", self.others, PREFIXED, target
         return "VITRINA_ALLOWED_TARGET_TABLES", self.tables, TABLE, target

@@ -19,6 +19,7 @@ from vitrina.settings import Settings
 from vitrina.sinks.documents.sink import DocumentSink
 from vitrina.sinks.documents.tidying import drop_orphans
 from vitrina.sinks.elasticsearch.sink import ElasticSink
+from vitrina.sinks.opensearch.sink import OpenSearchSink
 from vitrina.sinks.plugin.sink import PluginSink
 from vitrina.sinks.sink import Sink
 from vitrina.sinks.table.sink import TableSink
@@ -30,6 +31,7 @@ TABLE = ""  # has no prefix
 KINDS: dict[str, Sink] = {
     TABLE: TableSink(),
     "es": ElasticSink(),
+    "os": OpenSearchSink(),
 }
 
 

@@ -23,6 +23,8 @@ from vitrina.control.console.access import BASE
 from vitrina.control.console.fields import tidy
 from vitrina.control.console.i18n import LANGUAGES, Words, choose
 from vitrina.domain.events import shown
+from vitrina.domain.pipeline import WAREHOUSE
+from vitrina.domain.policy import SINK_NAMES
 from vitrina.files import dump_yaml
 
 HERE = Path(__file__).parent
@@ -157,6 +159,8 @@ def _environment(language: str) -> Environment:
         "phase": lambda event: shown(event, {}, words)[0],
         "sparkline": lambda late: views.sparkline(late, words),
         "bars": lambda runs: views.bars(runs, words),
+        "neighbour": lambda name: words("the warehouse") if name == WAREHOUSE else SINK_NAMES.get(name, name),
+        "product": lambda name: next((sink for sink in SINK_NAMES.values() if sink.lower() == name), "Postgres"),
         "word": lambda status: words(views.word(status)),
     }
     environment.filters |= filters

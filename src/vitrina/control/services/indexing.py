@@ -1,4 +1,4 @@
-"""What can be known about an index before a run, without asking Elasticsearch: the control plane talks to no sink."""
+"""What can be known about an index before a run, without asking its server: the control plane talks to no sink."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,23 +8,17 @@ from uuid import UUID
 from vitrina.domain.drift import Drift
 from vitrina.domain.findings import Code, Finding
 from vitrina.domain.pipeline import Plan
-from vitrina.domain.policy import ES_TARGET_PREFIX
+from vitrina.domain.policy import split_prefix
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import IndexRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.settings import Settings
 from vitrina.sinks.documents.shape import Shape
-from vitrina.sinks.elasticsearch.shape import IndexShape
+from vitrina.sinks.registry import resolve_sink
+from vitrina.sinks.search.client import SearchClient
+from vitrina.sinks.search.shape import IndexShape
+from vitrina.sinks.search.sink import SearchSink
 from vitrina.sql.describe import Column
-
-TYPES = """
-    aggregate_metric_double alias annotated_text binary boolean byte completion constant_keyword counted_keyword date
-    date_nanos date_range dense_vector double double_range flattened float float_range geo_point geo_shape half_float
-    histogram integer integer_range ip ip_range join keyword long long_range match_only_text murmur3 nested object
-    passthrough percolator point rank_feature rank_features rank_vectors scaled_float search_as_you_type semantic_text
-    shape short sparse_vector text token_count unsigned_long version wildcard
-"""
-KNOWN_TYPES = frozenset(TYPES.split())
 
 
 @dataclass(frozen=True)
@@ -49,12 +43,14 @@ def index_findings(
     plan: Plan, output: Sequence[Column], settings: Settings, served: Served | None
 ) -> Iterator[Finding]:
     """About the index itself; a ConfigError if the query cannot fill one."""
-    if not settings.elasticsearch_url:
-        yield Finding("warning", "target_table", Code.NO_ELASTICSEARCH)
+    sink = resolve_sink(plan.target)
+    assert isinstance(sink, SearchSink)
+    if not sink.is_there(settings):
+        yield Finding("warning", "target_table", sink.client.absent)
     if plan.adopt:
         yield Finding("warning", "adopt", Code.ADOPTS, {"index": _name(plan)})
     shape = IndexShape.of(plan, output)
-    yield from _mapping_findings(plan.mapping)
+    yield from _mapping_findings(plan.mapping, sink.client)
     yield from _served_findings(plan, shape, served)
 
 
@@ -72,16 +68,17 @@ def plugged_findings(
 
 
 def _name(plan: Plan) -> str:
-    return plan.target.removeprefix(ES_TARGET_PREFIX)
+    return split_prefix(plan.target)[1]
 
 
-def _mapping_findings(mapping: Mapping[str, dict[str, Any]]) -> Iterator[Finding]:
+def _mapping_findings(mapping: Mapping[str, dict[str, Any]], engine: type[SearchClient]) -> Iterator[Finding]:
     for name, definition in mapping.items():
         kind = definition.get("type", "object" if "properties" in definition else None)
         if not isinstance(kind, str):
             yield Finding("error", "mapping", Code.MAPPING_WITHOUT_TYPE, {"field": name})
-        elif kind not in KNOWN_TYPES:
-            yield Finding("warning", "mapping", Code.MAPPING_TYPE_UNKNOWN, {"field": name, "type": kind})
+        elif kind not in engine.field_types:
+            data = {"field": name, "type": kind, "engine": engine.name}
+            yield Finding("warning", "mapping", Code.MAPPING_TYPE_UNKNOWN, data)
 
 
 def _served_findings(plan: Plan, shape: IndexShape, served: Served | None) -> Iterator[Finding]:

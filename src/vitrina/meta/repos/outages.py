@@ -10,6 +10,7 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from vitrina.domain.pipeline import WAREHOUSE
+from vitrina.domain.policy import SINK_NAMES
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries
 
@@ -71,5 +72,4 @@ def called(neighbour: str) -> str:
     """A neighbour, for people."""
     if neighbour == WAREHOUSE:
         return "the warehouse"
-    names = {"es:": "Elasticsearch"}
-    return names.get(neighbour) or (neighbour if neighbour.endswith(":") else f"source {neighbour}")
+    return SINK_NAMES.get(neighbour) or (neighbour if neighbour.endswith(":") else f"source {neighbour}")

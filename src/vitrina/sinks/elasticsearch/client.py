@@ -1,262 +1,36 @@
-"""Talking to Elasticsearch: a few requests, each answer read to its end, errors by what one can do about them."""
+"""What is Elasticsearch's own: how it is called, where the settings say it is, and the fields that it knows."""
 
-import json
-import ssl
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import httpcore  # noqa: F401 (httpx would import it with the first client, in the middle of a run)
-import httpx
-
-from vitrina.domain.errors import ConfigError, FatalError, RetryableError
+from vitrina.domain.findings import Code
 from vitrina.domain.policy import ES_TARGET_PREFIX
-from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
-from vitrina.sinks.elasticsearch.texts import take_out
-from vitrina.stores import Document
+from vitrina.sinks.search.client import Access, SearchClient
 
-TIMEOUT = httpx.Timeout(60, connect=5)
-LITTLE_TIME = httpx.Timeout(10, connect=5)  # for what can be tried again later
-BUSY = {429, 502, 503, 504}  # trying again may cure it
-# An answer to a bulk is one status after the other: compressing it costs the server more than the network saves.
-BULK_HEADERS = {"Content-Type": "application/x-ndjson", "Accept-Encoding": "identity"}
-SCROLL_SIZE = 1_000
-KEEP_ALIVE = "5m"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A status and what came with it."""
-
-    status: int
-    body: Any
-
-    @property
-    def reason(self) -> str:
-        """Why it was refused, in Elasticsearch's words."""
-        error = self.body.get("error", self.body) if isinstance(self.body, dict) else self.body
-        if isinstance(error, dict):
-            causes = error.get("root_cause") or [error]
-            return f"{error.get('type', 'error')}: {causes[0].get('reason') or error.get('reason') or error}"
-        return str(error)[:500]
+TYPES = """
+    aggregate_metric_double alias annotated_text binary boolean byte completion constant_keyword counted_keyword date
+    date_nanos date_range dense_vector double double_range flattened float float_range geo_point geo_shape half_float
+    histogram integer integer_range ip ip_range join keyword long long_range match_only_text murmur3 nested object
+    passthrough percolator point rank_feature rank_features rank_vectors scaled_float search_as_you_type semantic_text
+    shape short sparse_vector text token_count unsigned_long version wildcard
+"""
 
 
-class Elastic:
-    """One server, and what signs us in. Safe to use from several threads."""
+class Elastic(SearchClient):
+    """One server of Elasticsearch, whose ways the shared client knows."""
 
-    def __init__(
-        self, settings: Settings, patience: httpx.Timeout = TIMEOUT, neighbours: Neighbours | None = None
-    ) -> None:
-        if settings.elasticsearch_url is None:
-            remedy = "set it to http://host:9200, or start one: vitrina up --search"
-            raise ConfigError("there is no Elasticsearch: ELASTICSEARCH_URL is not set", remedy)
-        self.url = settings.elasticsearch_url.get_secret_value().rstrip("/")
-        self._neighbours = neighbours or Neighbours()  # who is told how it answers
-        self._http = httpx.Client(
-            base_url=self.url,
-            auth=_basic(settings),
-            headers=_api_key(settings),
-            verify=_certificates(settings, self.url),
-            timeout=patience,
-            trust_env=False,
+    name = "Elasticsearch"
+    prefix = ES_TARGET_PREFIX
+    variable = "ELASTICSEARCH"
+    remedy = "set it to http://host:9200, or start one: vitrina up --search"
+    absent = Code.NO_ELASTICSEARCH
+    field_types = frozenset(TYPES.split())
+
+    @staticmethod
+    def access(settings: Settings) -> Access:
+        """By name and password, or by key."""
+        return Access(
+            settings.elasticsearch_url,
+            settings.elasticsearch_username,
+            settings.elasticsearch_password,
+            settings.elasticsearch_api_key,
+            settings.elasticsearch_ca_file,
         )
-
-    def close(self) -> None:
-        """End its connections."""
-        self._http.close()
-
-    def bulk(self, alias: str, body: bytes) -> Answer:
-        """Send documents through an alias, which must be there. An answer without errors tells how many were taken."""
-        path = f"/{alias}/_bulk?require_alias=true&filter_path=errors,items.*.status,items.*.error"
-        response = self._request("POST", path, content=body, headers=BULK_HEADERS)
-        taken = _count_taken(response.content) if response.status_code == 200 else None
-        return _answer(response) if taken is None else Answer(200, {"errors": False, "taken": taken})
-
-    def health(self) -> Answer:
-        """Whether it answers, and how the cluster is."""
-        return self._ok(self._send("GET", "/_cluster/health"), "look at its health")
-
-    def version(self) -> str:
-        """Of the server, by its greeting; a build without one says it with its nodes."""
-        greeting = self._send("GET", "/")
-        if greeting.status == 200:
-            return str(greeting.body["version"]["number"])
-        path = "/_nodes/_local?filter_path=nodes.*.version"
-        nodes = self._ok(self._send("GET", path), "tell its version").body["nodes"]
-        return str(next(iter(nodes.values()))["version"])
-
-    def search(self, index: str, query: dict[str, Any]) -> dict[str, Any]:
-        """The hits of a search."""
-        return dict(self._ok(self._send("POST", f"/{index}/_search", json=query), f"search {index}").body["hits"])
-
-    def create(self, index: str, body: dict[str, Any]) -> Answer:
-        """Create an index, without waiting for its shards; 400 if there is one of that name or the body is wrong."""
-        return self._send("PUT", f"/{index}?wait_for_active_shards=0", json=body)
-
-    def await_shards(self, index: str) -> None:
-        """Until it can be read and written: what is sent waits by itself, what is counted does not."""
-        path = f"/_cluster/health/{index}?wait_for_status=yellow&timeout=30s"
-        self._ok(self._send("GET", path), f"make {index} ready")
-
-    def delete(self, index: str) -> None:
-        """Remove an index, if it is there."""
-        answer = self._send("DELETE", f"/{index}?ignore_unavailable=true")
-        if answer.status != 404:
-            self._ok(answer, f"remove index {index}")
-
-    def get(self, name: str) -> dict[str, Any]:
-        """The indexes behind a name (an index, an alias, a pattern), with aliases, mapping and settings."""
-        answer = self._send("GET", f"/{name}?ignore_unavailable=true")
-        return {} if answer.status == 404 else dict(self._ok(answer, f"look at {name}").body)
-
-    def move_aliases(self, actions: list[dict[str, Any]]) -> bool:
-        """All of them or none; whether all that they name was there."""
-        answer = self._send("POST", "/_aliases", json={"actions": actions})
-        return answer.status != 404 and bool(self._ok(answer, "move an alias"))
-
-    def configure(self, index: str, settings: dict[str, Any]) -> None:
-        """Change the settings of an open index."""
-        self._ok(self._send("PUT", f"/{index}/_settings", json=settings), f"change the settings of {index}")
-
-    def refresh(self, index: str) -> None:
-        """Let searches see what was written."""
-        self._ok(self._send("POST", f"/{index}/_refresh"), f"refresh {index}")
-
-    def count(self, index: str) -> int:
-        """How many documents searches see."""
-        return int(self._ok(self._send("GET", f"/{index}/_count"), f"count {index}").body["count"])
-
-    def versions(self, index: str, ids: list[str]) -> dict[str, int]:
-        """The present versions of documents, by id; those that are not there are left out."""
-        answer = self._send("POST", f"/{index}/_mget?_source=false", json={"ids": ids})
-        docs = self._ok(answer, f"look at documents of {index}").body["docs"]
-        return {doc["_id"]: doc["_version"] for doc in docs if doc.get("found")}
-
-    def find(self, index: str, ids: Sequence[str]) -> Iterator[Document]:
-        """Documents by id; those that are not there are left out."""
-        answer, sources = self._documents(f"/{index}/_mget", {"ids": list(ids)})
-        return (_document(doc, sources) for doc in answer["docs"] if doc.get("found"))
-
-    def scan(self, index: str) -> Iterator[Document]:
-        """Every document of one moment."""
-        opened = self._ok(self._send("POST", f"/{index}/_pit?keep_alive={KEEP_ALIVE}"), f"read {index}")
-        pit, after = opened.body["id"], None
-        try:
-            while True:
-                query: dict[str, Any] = {
-                    "size": SCROLL_SIZE,
-                    "pit": {"id": pit, "keep_alive": KEEP_ALIVE},
-                    "sort": [{"_shard_doc": "asc"}],
-                    "version": True,
-                    "track_total_hits": False,
-                }
-                if after is not None:
-                    query["search_after"] = after
-                answer, sources = self._documents("/_search", query)
-                hits = answer["hits"]["hits"]
-                if not hits:
-                    return
-                pit, after = answer.get("pit_id", pit), hits[-1]["sort"]
-                yield from (_document(hit, sources) for hit in hits)
-        finally:
-            self._send("DELETE", "/_pit", json={"id": pit})
-
-    def _documents(self, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Without filter_path: Elasticsearch writes documents anew to filter them, and 1.50 becomes 1.5."""
-        response = self._request("POST", path, json=body)
-        if response.status_code != 200:
-            self._ok(_answer(response), "read")
-        try:
-            answer, sources = take_out(response.content.decode())
-        except ValueError:
-            answer, sources = response.text[:500], []
-        return self._ok(Answer(200, answer), "read").body, sources
-
-    def _send(self, method: str, path: str, **content: Any) -> Answer:
-        return _answer(self._request(method, path, **content))
-
-    def _request(self, method: str, path: str, **content: Any) -> httpx.Response:
-        with self._neighbours.asking(ES_TARGET_PREFIX):
-            return self._ask(method, path, **content)
-
-    def _ask(self, method: str, path: str, **content: Any) -> httpx.Response:
-        try:
-            return self._http.request(method, path, **content)
-        except httpx.InvalidURL as error:
-            raise ConfigError(f"ELASTICSEARCH_URL cannot be read: {error}", "write http://host:9200") from None
-        except httpx.HTTPError as error:
-            if "[SSL" in str(error):
-                said = f"Elasticsearch at {_shown(self.url)} and we do not agree on TLS: {error}"
-                raise ConfigError(said, "check https:// in ELASTICSEARCH_URL, and ELASTICSEARCH_CA_FILE") from error
-            raise RetryableError(
-                f"Elasticsearch at {_shown(self.url)} does not answer: {error or type(error).__name__}",
-                "is it running, and is ELASTICSEARCH_URL right?",
-            ) from error
-
-    def _ok(self, answer: Answer, what: str) -> Answer:
-        if answer.status < 300 and isinstance(answer.body, dict):
-            return answer
-        said = f"Elasticsearch would not {what}: {answer.reason}"
-        if answer.status < 300:
-            raise RetryableError(f"{said} is no answer of Elasticsearch", "is ELASTICSEARCH_URL right?")
-        if answer.status in BUSY:
-            raise is_away(RetryableError(said))
-        if answer.status in (401, 403):
-            raise ConfigError(said, "check the user, its password or the API key, and what they may do")
-        raise FatalError(said)
-
-
-def is_away(error: RetryableError) -> RetryableError:
-    """The same: it does not take what is sent, though it may answer."""
-    error.neighbour = ES_TARGET_PREFIX
-    return error
-
-
-def _answer(response: httpx.Response) -> Answer:
-    try:
-        return Answer(response.status_code, json.loads(response.content))
-    except ValueError:
-        return Answer(response.status_code, response.text[:500])
-
-
-def _document(hit: dict[str, Any], sources: Sequence[str]) -> Document:
-    return Document(hit["_id"], hit["_version"], sources[hit["_source"]])
-
-
-def _count_taken(answer: bytes) -> int | None:
-    """How many items an answer without errors has, counted without taking it apart; None if it has to be read.
-
-    Every item has one status, and nothing but that is asked for.
-    """
-    if not answer.startswith(b'{"errors":false,') or b'"error":' in answer:
-        return None
-    return answer.count(b'"status":')
-
-
-def _basic(settings: Settings) -> tuple[str, str] | None:
-    if settings.elasticsearch_username is None or settings.elasticsearch_password is None:
-        return None
-    return settings.elasticsearch_username, settings.elasticsearch_password.get_secret_value()
-
-
-def _api_key(settings: Settings) -> dict[str, str]:
-    key = settings.elasticsearch_api_key
-    return {"Authorization": f"ApiKey {key.get_secret_value()}"} if key else {}
-
-
-def _certificates(settings: Settings, url: str) -> ssl.SSLContext | bool:
-    """The usual ones are not even read where nothing is encrypted: that takes as long as a few requests."""
-    if settings.elasticsearch_ca_file is None:
-        return not url.startswith("http:")
-    try:
-        return ssl.create_default_context(cafile=str(settings.elasticsearch_ca_file))
-    except OSError as error:
-        remedy = "name a readable PEM file"
-        raise ConfigError(f"VITRINA_ELASTICSEARCH_CA_FILE cannot be read: {error}", remedy) from error
-
-
-def _shown(url: str) -> str:
-    """The address without what signs us in."""
-    parts = httpx.URL(url)
-    return f"{parts.scheme}://{parts.host}" + (f":{parts.port}" if parts.port else "")

@@ -30,7 +30,7 @@ class PluginSink(DocumentSink):
         if self.prefix not in found:
             known = ", ".join(f"{name}:" for name in sorted(found)) or "none"
             raise ConfigError(
-                f"no writer is registered for {self.prefix}: (known besides tables and es: {known})",
+                f"no writer is registered for {self.prefix}: (known besides tables, es: and os: {known})",
                 f"install the package that has it as an entry point of group {WRITERS}, here and where runners run",
             )
         store: Store = found[self.prefix].load()(name)

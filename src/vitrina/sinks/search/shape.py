@@ -8,7 +8,7 @@ from typing import Any, Self
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Plan
 from vitrina.sinks.documents.shape import Shape, check_key, digest_of
-from vitrina.sinks.elasticsearch.types import KEYWORD, NESTED, TEXT, mapping_of
+from vitrina.sinks.search.types import KEYWORD, NESTED, TEXT, mapping_of
 from vitrina.sql.describe import Column
 from vitrina.sql.lists import builds_lists
 
@@ -67,7 +67,7 @@ class IndexShape(Shape):
 
 
 def _check_fields(mapping: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Elasticsearch refuses an index with more fields than it allows; by then a run has begun."""
+    """A server refuses an index with more fields than it allows; by then a run has begun."""
     allowed = settings.get("mapping.total_fields.limit") or _limit_within(settings) or MOST_FIELDS
     fields = count_fields(mapping)
     if str(allowed).isdigit() and fields > int(allowed):
@@ -85,7 +85,7 @@ def _limit_within(settings: Mapping[str, Any]) -> Any:
 
 
 def count_fields(properties: Mapping[str, Any]) -> int:
-    """As Elasticsearch counts them: objects, what is in them, and a field that is indexed in several ways."""
+    """As the server counts them: objects, what is in them, and a field that is indexed in several ways."""
     inner = [spec.get(part) or {} for spec in properties.values() if isinstance(spec, Mapping) for part in PARTS]
     return len(properties) + sum(count_fields(found) for found in inner)
 

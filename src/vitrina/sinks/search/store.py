@@ -1,4 +1,4 @@
-"""Marts in Elasticsearch: a set of documents is an index, ours or somebody else's.
+"""Marts in a search engine: a set of documents is an index, ours or somebody else's.
 
 The name that people search is an alias over a numbered index. Writes go through another alias, named after the epoch
 of the lease: whoever takes over moves it first, so that what its predecessor still sends finds no index.
@@ -9,35 +9,35 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
-from vitrina.domain.errors import ConfigError, FatalError, RetryableError
+from vitrina.domain.errors import ConfigError, FatalError, RetryableError, VitrinaError
 from vitrina.domain.policy import split_prefix
-from vitrina.sinks.elasticsearch.bulk import BulkSender
-from vitrina.sinks.elasticsearch.client import Elastic, is_away
-from vitrina.sinks.elasticsearch.shape import REFRESH_SECONDS, REFRESH_TAKES, IndexShape
+from vitrina.sinks.search.bulk import BLOCKED, BulkSender
+from vitrina.sinks.search.client import Answer, SearchClient
+from vitrina.sinks.search.shape import REFRESH_SECONDS, REFRESH_TAKES, IndexShape
 from vitrina.stores import Batch, Document, Field, Mark, Store, Superseded
 
 OWNER = "vitrina"  # in a mapping's _meta: whose index it is
 EXISTS = "resource_already_exists_exception"
 
 
-class ElasticStore(Store):
+class SearchStore(Store):
     """What one pipeline does to its indexes. Without a shape, it makes none."""
 
     def __init__(
         self,
-        elastic: Elastic,
+        client: SearchClient,
         pipeline_id: UUID,
         target: str,
         shape: IndexShape | None = None,
         check: Callable[[], None] = lambda: None,
         senders: int = 1,
     ) -> None:
-        self.elastic = elastic
+        self.client = client
         self.shape = shape
         self.senders = senders
         self.seen_after = shape.seen_after if shape else REFRESH_SECONDS + REFRESH_TAKES
         _, self._alias = split_prefix(target)  # that people search
-        self._bulk = BulkSender(elastic, check, target)
+        self._bulk = BulkSender(client, check, target)
         self._write_prefix = f"vitrina-{pipeline_id.hex}-"
 
     def write_alias(self, epoch: int) -> str:
@@ -48,12 +48,12 @@ class ElasticStore(Store):
 
     def mark(self, name: str) -> Mark | None:
         """Its uuid, of the index of that very name, and whose it says it is."""
-        found = self.elastic.get(name).get(name)
+        found = self.client.get(name).get(name)
         return _mark(found) if found else None
 
     def served(self) -> Mapping[str, Mark]:
         """The indexes that a search of the target would see."""
-        return {name: _mark(found) for name, found in self.elastic.get(self._alias).items()}
+        return {name: _mark(found) for name, found in self.client.get(self._alias).items()}
 
     def create(self, name: str, mark: Mark, fields: Sequence[Field], epoch: int) -> None:
         """With the shape's mapping and settings; its uuid is its own."""
@@ -62,19 +62,29 @@ class ElasticStore(Store):
         body = self.shape.body
         mappings = body["mappings"] | {"_meta": {OWNER: {"pipeline": mark.owner}}}
         body = body | {"mappings": mappings, "aliases": {self.write_alias(epoch): {}}}
-        answer = self.elastic.create(name, body)
+        answer = self.client.create(name, body)
         if answer.status == 400 and EXISTS in answer.reason:
             found = self.mark(name)
             if found and found.owner != mark.owner:
                 raise RetryableError(f"somebody else has just created index {name}")
-            self.elastic.delete(name)  # begun by a run that was lost before it could say so
-            answer = self.elastic.create(name, body)
+            self.client.delete(name)  # begun by a run that was lost before it could say so
+            answer = self.client.create(name, body)
         if answer.status >= 300:
-            _refused(name, answer.status, answer.reason)
+            raise self._refused(name, answer)
+
+    def _refused(self, name: str, answer: Answer) -> VitrinaError:
+        said = f"{self.client.name} would not create index {name}: {answer.reason}"
+        if BLOCKED in answer.reason:
+            return self.client.is_away(RetryableError(said))
+        if answer.status == 400:
+            return ConfigError(said, "correct mapping and settings of the pipeline")
+        if answer.status in (401, 403):
+            return ConfigError(said, "let its user manage indexes of that name")
+        return self.client.is_away(RetryableError(said)) if answer.status >= 429 else FatalError(said)
 
     def take(self, name: str, epoch: int) -> None:
         """Move the write alias of any earlier epoch to ours; an earlier attempt may have written another index."""
-        held = self.elastic.get(f"{self._write_prefix}*")
+        held = self.client.get(f"{self._write_prefix}*")
         actions: list[dict[str, Any]] = []
         if self.write_alias(epoch) not in held.get(name, {}).get("aliases", {}):
             actions.append({"add": {"index": name, "alias": self.write_alias(epoch)}})
@@ -82,7 +92,7 @@ class ElasticStore(Store):
             ours = epoch - (index == name)
             older = [name for name in found["aliases"] if self._is_up_to(ours, name)]
             actions += [{"remove": {"index": index, "alias": name, "must_exist": False}} for name in older]
-        if actions and not self.elastic.move_aliases(actions):
+        if actions and not self.client.move_aliases(actions):
             raise RetryableError(f"index {name} has gone while its write alias was moved")
 
     def _is_up_to(self, last: int, alias: str) -> bool:
@@ -92,7 +102,7 @@ class ElasticStore(Store):
     def serve(self, name: str, epoch: int) -> None:
         """Point the target to it, in one move: a search sees the old index or the new one."""
         actions: list[dict[str, Any]] = []
-        for index, found in self.elastic.get(self._alias).items():
+        for index, found in self.client.get(self._alias).items():
             if index == name:
                 continue
             if index == self._alias:
@@ -100,7 +110,7 @@ class ElasticStore(Store):
             elif self._alias in found["aliases"]:
                 actions.append({"remove": {"index": index, "alias": self._alias}})
         actions.append({"add": {"index": name, "alias": self._alias}})
-        if not self.elastic.move_aliases([*self._while_ours(name, epoch), *actions]):
+        if not self.client.move_aliases([*self._while_ours(name, epoch), *actions]):
             raise Superseded(f"the write alias {self.write_alias(epoch)} is gone")
 
     def _while_ours(self, name: str, epoch: int) -> list[dict[str, Any]]:
@@ -110,7 +120,7 @@ class ElasticStore(Store):
 
     def drop(self, name: str) -> None:
         """The index."""
-        self.elastic.delete(name)
+        self.client.delete(name)
 
     # ── documents ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -121,45 +131,36 @@ class ElasticStore(Store):
 
     def read(self, name: str) -> Iterator[Document]:
         """As searches see it now."""
-        self.elastic.refresh(name)
-        return self.elastic.scan(name)
+        self.client.refresh(name)
+        return self.client.scan(name)
 
     def find(self, name: str, ids: Sequence[str]) -> Iterator[Document]:
         """By id, which shows what was written last, searched or not."""
-        return self.elastic.find(name, ids)
+        return self.client.find(name, ids)
 
     def count(self, name: str) -> int:
         """As many as a search would see now."""
-        self.elastic.refresh(name)
-        return self.elastic.count(name)
+        self.client.refresh(name)
+        return self.client.count(name)
 
     def write_out(self, name: str) -> None:
         """A refresh writes the documents in memory as segments; the next one has only those that come after."""
-        self.elastic.refresh(name)
+        self.client.refresh(name)
 
     def make_ready(self, name: str) -> None:
         """The settings that were put off, and a refresh beside it: among the last documents both take a while."""
         assert self.shape is not None
-        self.elastic.await_shards(name)
+        self.client.await_shards(name)
         with ThreadPoolExecutor(1, "settings") as aside:
-            configuring = aside.submit(self.elastic.configure, name, self.shape.serving)
-            self.elastic.refresh(name)
+            configuring = aside.submit(self.client.configure, name, self.shape.serving)
+            self.client.refresh(name)
             configuring.result()
 
     def close(self) -> None:
         """Its connections."""
-        self.elastic.close()
+        self.client.close()
 
 
 def _mark(index: Mapping[str, Any]) -> Mark:
     owner = index.get("mappings", {}).get("_meta", {}).get(OWNER, {}).get("pipeline", "")
     return Mark(str(owner), str(index["settings"]["index"]["uuid"]))
-
-
-def _refused(name: str, status: int, reason: str) -> None:
-    said = f"Elasticsearch would not create index {name}: {reason}"
-    if status == 400:
-        raise ConfigError(said, "correct mapping and settings of the pipeline")
-    if status in (401, 403):
-        raise ConfigError(said, "let its user manage indexes of that name")
-    raise is_away(RetryableError(said)) if status >= 429 else FatalError(said)

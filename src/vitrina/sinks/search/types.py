@@ -1,4 +1,4 @@
-"""How Elasticsearch keeps what a Postgres type becomes in a document."""
+"""How a search engine keeps what a Postgres type becomes in a document."""
 
 from typing import Any
 

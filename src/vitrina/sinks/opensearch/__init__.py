@@ -1,0 +1,1 @@
+"""OpenSearch, as a place where documents go."""
