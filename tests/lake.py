@@ -72,7 +72,8 @@ class LakeSink:
         import duckdb  # for those who use it
 
         files = [task.file.file_path.removeprefix("file://") for task in self.table.scan().plan_files()]
-        return duckdb.connect().read_parquet(files).order("1").fetchall() if files else []
+        found = duckdb.connect().read_parquet(files).order("1").to_arrow_table().to_pylist()
+        return [tuple(row.values()) for row in found]
 
     def unreferenced(self) -> set[Path]:
         """Files that no snapshot of the table knows."""

@@ -121,7 +121,8 @@ def _key_text(value: Any, kept: str) -> str:
         return str(value).lower()
     if kept.startswith("timestamp"):
         return str(value).replace("T", " ").replace("+00:00", "+00")
-    return format(Decimal(value).normalize(), "f") if kept.startswith("decimal") else str(value)
+    is_long = kept.startswith("decimal") and "." in value
+    return value.rstrip("0").rstrip(".") if is_long else str(value)
 
 
 def _written(value: Any, type_: LakeType) -> Any:

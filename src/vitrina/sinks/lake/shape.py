@@ -36,10 +36,15 @@ class LakeShape(Shape):
         return digest_of([[c.name, self.type_of(c.name).said] for c in self.columns], self.key)
 
     @property
-    def statement(self) -> str:
-        """What creates the table, for people."""
+    def definitions(self) -> str:
+        """Of the columns, for people."""
         definitions = [f"{c.name} {self.type_of(c.name).said}{self._required(c.name)}" for c in self.columns]
         return f"({', '.join(definitions)})"
+
+    @property
+    def as_text(self) -> list[str]:
+        """Columns that lose their type."""
+        return [c.name for c in self.columns if self.type_of(c.name).checked]
 
     def _required(self, name: str) -> str:
         return " NOT NULL" if name in self.key else ""
