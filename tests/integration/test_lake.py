@@ -241,3 +241,31 @@ def test_a_plan_says_what_would_be_created_and_what_is_lost(lake: LakeSink) -> N
     created = "CREATE TABLE cinema.mart (id int NOT NULL, price decimal(9, 2), title string) USING iceberg"
     assert told[Code.WOULD_CREATE_TABLE] == f"would run: {created}"
     assert "title would be kept as text" in told[Code.KEPT_AS_TEXT]
+
+
+def test_many_small_changes_leave_few_files_and_few_snapshots(lake: LakeSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    from vitrina.sinks.lake import iceberg
+
+    monkeypatch.setattr(iceberg, "MOST_SMALL", 4)
+    lake.lab.configure(lake_snapshot_days=0)
+    pipeline = items(lake, 12, batch_size=2)
+    went(lake, pipeline)
+    for number in range(3):
+        lake.lab.sql("UPDATE content.item SET title = %s WHERE id <= 6", f"change {number}")
+        went(lake, pipeline)
+        assert_equal(lake, pipeline)
+        assert len([*lake.table.scan().plan_files()]) <= 5
+        assert len(lake.table.metadata.snapshots) == 2  # the last is there for who reads it
+    logged = [Path(entry.metadata_file.removeprefix("file://")) for entry in lake.table.metadata.metadata_log]
+    assert all(file.exists() for file in logged)
+    assert not lake.unreferenced()
+
+
+def test_a_table_can_be_read_as_it_was(lake: LakeSink) -> None:
+    pipeline = items(lake)
+    went(lake, pipeline)
+    [before] = lake.table.metadata.snapshots[-1:]
+    lake.lab.sql("DELETE FROM content.item WHERE id > 5")
+    went(lake, pipeline)
+    assert lake.table.scan().count() == 5
+    assert lake.table.scan(snapshot_id=before.snapshot_id).count() == 10

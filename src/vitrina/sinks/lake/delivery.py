@@ -16,12 +16,13 @@ from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.editions import LakeEditions
-from vitrina.sinks.lake.extra import iceberg
-from vitrina.sinks.lake.iceberg import LakeTable
+from vitrina.sinks.lake.iceberg import LakeTable, delete, together, unused
 from vitrina.sinks.lake.mirror import LakeMirror
 from vitrina.sinks.lake.rows import to_arrow
 from vitrina.sinks.lake.store import LakeStore, reaching
 from vitrina.sinks.lake.writer import VERSION, LakeWriter
+
+DAY = 86_400.0
 
 
 class LakeDelivery(Mode):
@@ -112,7 +113,7 @@ class LakeDelivery(Mode):
             rows = to_arrow(self.writer.shape, [*changes.fresh, *changes.written], names, table.types)
             gone = to_arrow(self.writer.shape, changes.deleted, key, table.types)
             written = to_arrow(self.writer.shape, changes.written, names, table.types).select(list(key))
-            old, new = table.location, table.change(rows, iceberg().together(gone, written))
+            old, new = table.location, table.change(rows, together(gone, written), self._keep_seconds)
         reach("after send")
         catalogue.move(conn, self._pointer, old, new)
         if changes.deleted:
@@ -120,6 +121,11 @@ class LakeDelivery(Mode):
             execute(conn, statements.bury(), [VERSION])
         changes.clear()
         self.has_written = True
+
+    @property
+    def _keep_seconds(self) -> float:
+        """Nobody reads what is being built."""
+        return 0 if self.editions.current.is_building else self.job.settings.lake_snapshot_days * DAY
 
     @property
     def _pointer(self) -> catalogue.Pointer:
@@ -137,11 +143,11 @@ class LakeDelivery(Mode):
         """Found first, removed once the fence has said that until then the pipeline was ours: whatever was there by
         then is of this run or of one before it."""
         with reaching():
-            left = iceberg().unused(self._table, self.job.settings.lake_unused_seconds)
+            left = unused(self._table, self.job.settings.lake_unused_seconds)
         if left:
             yield from self._keeping_position(iter([self._look_at_lease]))
             with reaching():
-                iceberg().delete(self._table, left)
+                delete(self._table, left)
 
     def _look_at_lease(self, conn: Connection) -> StepResult:
         del conn

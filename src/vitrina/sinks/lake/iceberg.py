@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -20,16 +21,19 @@ from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
-from pyiceberg.table import CommitTableResponse, FileScanTask, Table
+from pyiceberg.table import CommitTableResponse, FileScanTask, Table, Transaction
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
+from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.types import ListType, NestedField
 
 from vitrina.sinks.lake.shape import LakeShape
 
 OWNER = "vitrina.pipeline"
 FILE_BYTES = 64_000_000  # of a data file, as Arrow: what a change has to write anew
+SMALL_BYTES = 2_000_000  # of a file of Parquet, which is better off in a larger one
+MOST_SMALL = 20  # of a table
 PRUNED = ("int", "long", "string", "date")  # types of keys that the bounds of a file are asked for
 PROPERTIES = {
     "commit.retry.num-retries": "0",
@@ -126,16 +130,23 @@ class LakeTable:
 
     # ── changing ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def change(self, fresh: Any, gone: Any) -> str:
-        """Stage the rows `fresh` in the place of those whose keys are in `gone`; the metadata file to point to."""
-        hit = list(self._holding(gone)) if gone.num_rows else []
+    def change(self, fresh: Any, gone: Any, keep_seconds: float) -> str:
+        """Stage the rows `fresh` in the place of those whose keys are in `gone`; the metadata file to point to.
+
+        Whatever has to be written anew is; and small files, once they are many, with it. Snapshots that were replaced
+        longer ago than `keep_seconds` are forgotten.
+        """
+        anew = list(self._holding(gone)) if gone.num_rows else []
+        anew += self._many_small({task.file.file_path for task, _ in anew})
+        merged = [rows for task, rows in anew if _is_small(task)]
         with self.table.transaction() as transaction:
             files = transaction.update_snapshot({OWNER: self.owner})
-            with files.overwrite() if hit else files.fast_append() as snapshot:
-                for task, kept in hit:
+            with files.overwrite() if anew else files.fast_append() as snapshot:
+                for task, _ in anew:
                     snapshot.delete_data_file(task.file)
-                    self._add(snapshot, kept)
-                self._add(snapshot, fresh)
+                for rows in [pa.concat_tables([*merged, fresh]), *(rows for task, rows in anew if not _is_small(task))]:
+                    self._add(snapshot, rows)
+            self._forget_snapshots(transaction, keep_seconds)
         assert isinstance(self.table.catalog, Staging)
         self.location = self.table.catalog.staged
         return self.location
@@ -152,11 +163,29 @@ class LakeTable:
                 rows = self._read(task)
                 yield task, rows.filter(pc.invert(_among(rows, gone)))
 
+    def _many_small(self, taken: set[str]) -> list[tuple[FileScanTask, Any]]:
+        """Small files that become one: none while they are few."""
+        tasks = [task for task in self.table.scan().plan_files() if _is_small(task)]
+        left = [task for task in tasks if task.file.file_path not in taken]
+        return [(task, self._read(task)) for task in left] if len(tasks) > MOST_SMALL else []
+
+    def _forget_snapshots(self, transaction: Transaction, keep_seconds: float) -> None:
+        """By when another took its place; the last one stays in any case, for who reads it now."""
+        known = sorted(transaction.table_metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0)
+        until = (time.time() - keep_seconds) * 1000
+        old = [before.snapshot_id for before, after in pairwise(known[:-1]) if after.timestamp_ms < until]
+        if old:
+            ExpireSnapshots(transaction).by_ids(old).commit()
+
     def _read(self, task: FileScanTask, names: Sequence[str] | None = None) -> Any:
         schema = self.table.schema()
         wanted = schema.select(*names) if names else schema
         found = ArrowScan(self.table.metadata, self.table.io, wanted, AlwaysTrue()).to_table([task])
         return found.select(names or self.types.names).cast(_some(self.types, names or self.types.names))
+
+
+def _is_small(task: FileScanTask) -> bool:
+    return task.file.file_size_in_bytes < SMALL_BYTES
 
 
 def _schema(shape: LakeShape) -> Schema:

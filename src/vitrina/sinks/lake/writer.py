@@ -9,7 +9,7 @@ from vitrina.sinks.documents.writer import ShadowWriter
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.statements import LakeSql
 
-BATCH_BYTES = 32_000_000  # of rows as text, which are in memory with what becomes of them
+BATCH_BYTES = 16_000_000  # of rows as text, which are in memory with what becomes of them
 VERSION = 1  # of every row in the shadow: nothing is ever on its way
 
 
