@@ -119,7 +119,7 @@ class Settings(BaseSettings):
     elasticsearch_ca_file: Path | None = None
     elasticsearch_cache: Path | None = None
 
-    # Marts in a lake (`pip install vitrina[lake]`): file:///folder, or s3://bucket/folder, with AWS_… as everywhere.
+    # Marts in a lake (`pip install vitrina[lake]`): file:///folder, which all runners see.
     lake_url: str | None = None
     lake_snapshot_days: float = Field(default=5, ge=0)  # how long a table can be read as it was
     lake_unused_seconds: float = Field(default=3600, ge=0)  # how long a file may lie there that no table knows

@@ -18,7 +18,8 @@ from vitrina.stores import Batch, Document, Field, Mark, Store
 if TYPE_CHECKING:
     from vitrina.sinks.lake.iceberg import LakeTable
 
-NO_URL = "VITRINA_LAKE_URL is not set, and so there is no lake"
+FOLDER = "file:///"
+WHERE = "set it where runners run: file:///folder"
 
 
 class LakeStore(Store):
@@ -26,7 +27,9 @@ class LakeStore(Store):
 
     def __init__(self, url: str | None, pipeline_id: UUID, target: str, shape: LakeShape | None) -> None:
         if not url:
-            raise ConfigError(NO_URL, "set it where runners run: file:///folder or s3://bucket/folder")
+            raise ConfigError("VITRINA_LAKE_URL is not set, and so there is no lake", WHERE)
+        if not url.startswith(FOLDER):
+            raise ConfigError(f"VITRINA_LAKE_URL is {url}, and a lake is a folder as yet", WHERE)
         self.url = url.rstrip("/")
         self.pipeline_id = pipeline_id
         self.shape = shape
