@@ -13,7 +13,8 @@ from vitrina.control.services.validation import Validation
 from vitrina.domain.findings import Code
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import connect
-from vitrina.sinks.registry import tidy
+from vitrina.neighbours import Neighbours
+from vitrina.sinks.registry import look_at_sinks, tidy
 from vitrina.testing import SinkConformance
 from vitrina.testing.marts import CURSOR, add_items, assert_equal, failed, items, went
 
@@ -271,3 +272,13 @@ def test_a_table_can_be_read_as_it_was(lake: LakeSink) -> None:
     went(lake, pipeline)
     assert lake.table.scan().count() == 5
     assert lake.table.scan(snapshot_id=before.snapshot_id).count() == 10
+
+
+def test_a_runner_says_whether_it_can_read_the_lake(lake: LakeSink, tmp_path: Path) -> None:
+    seen = look_at_sinks(lake.lab.connections.settings, lake.lab.connections.neighbours)["lake"]
+    assert seen["version"].startswith("0.12")
+    (tmp_path / "file").touch()
+    lake.lab.configure(lake_url=f"file://{tmp_path}/file")
+    seen = look_at_sinks(lake.lab.connections.settings, lake.lab.connections.neighbours)["lake"]
+    assert "cannot be read or written" in seen["error"]
+    assert look_at_sinks(lake.lab.connections.settings.model_copy(update={"lake_url": None}), Neighbours()) == {}

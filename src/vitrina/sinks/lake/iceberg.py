@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyiceberg
 from pyarrow import fs
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
@@ -245,6 +246,13 @@ def _plain(column: Any) -> Any:
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def look(url: str) -> str:
+    """The version of what is here, once the folder has answered; one that is not there yet can be made."""
+    files, path = fs.FileSystem.from_uri(url)
+    files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    return pyiceberg.__version__
 
 
 def newest_in(folder: str) -> LakeTable | None:

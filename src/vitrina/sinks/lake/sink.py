@@ -1,17 +1,21 @@
 """A lake as a kind of marts: `lake:namespace.table`."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from vitrina.domain.errors import VitrinaError
 from vitrina.domain.pipeline import Plan
 from vitrina.engine.asking import Asked
 from vitrina.engine.job import Job, Mode
+from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 from vitrina.sinks.documents.sink import ABILITIES, DocumentSink, Visit, writer_of
 from vitrina.sinks.lake.extra import iceberg
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.statements import asked_of_lake
-from vitrina.sinks.lake.store import LakeStore
+from vitrina.sinks.lake.store import LakeStore, reaching
 from vitrina.sinks.lake.writer import LakeWriter
 from vitrina.sources.connections import Connections
 from vitrina.sql.describe import Column
@@ -46,6 +50,19 @@ class LakeSink(DocumentSink):
         if visit.conn:
             store.look(visit.conn)
         return store
+
+    def look(self, settings: Settings, neighbours: Neighbours | None = None) -> Mapping[str, Any]:
+        """Whether its folder can be read here."""
+        del neighbours
+        if not settings.lake_url:
+            return {}
+        started = time.monotonic()
+        try:
+            with reaching():
+                version = iceberg().look(settings.lake_url)
+        except VitrinaError as error:
+            return {"lake": {"error": error.message}}
+        return {"lake": {"version": version, "milliseconds": round((time.monotonic() - started) * 1000, 1)}}
 
     def mode(self, job: Job, make: Callable[[Job], Mode], connections: Connections, epoch: int) -> Mode:
         """The mode, with each step's rows in the lake."""
