@@ -282,3 +282,20 @@ def test_a_runner_says_whether_it_can_read_the_lake(lake: LakeSink, tmp_path: Pa
     seen = look_at_sinks(lake.lab.connections.settings, lake.lab.connections.neighbours)["lake"]
     assert "cannot be read or written" in seen["error"]
     assert look_at_sinks(lake.lab.connections.settings.model_copy(update={"lake_url": None}), Neighbours()) == {}
+
+
+@pytest.mark.parametrize("by_run", [True, False])
+def test_under_another_name_the_old_one_goes_with_its_table(lake: LakeSink, by_run: bool) -> None:
+    pipeline = items(lake)
+    went(lake, pipeline)
+    lake.lab.configure(es_grace_seconds=0 if by_run else 600)
+    lake.lab.sql("UPDATE etl.etl_pipelines SET target_table = 'lake:cinema.other'")
+    lake.target = "lake:cinema.other"
+    went(lake, pipeline)
+    assert_equal(lake, pipeline)
+    if not by_run:
+        lake.lab.configure(es_grace_seconds=0)
+        with connect(lake.lab.connections.warehouse, "tidy") as conn:
+            tidy(conn, lake.lab.connections.settings)
+    assert lake.lab.sql("SELECT table_name FROM etl_lake.iceberg_tables") == [("other",)]
+    assert {path.name for path in (lake.folder / "cinema").iterdir()} == {"other-000002"}

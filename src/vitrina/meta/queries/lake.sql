@@ -33,3 +33,7 @@ DO UPDATE SET metadata_location = EXCLUDED.metadata_location, previous_metadata_
 -- name: forget
 DELETE FROM etl_lake.iceberg_tables
 WHERE catalog_name = %(catalogue)s AND table_namespace = %(namespace)s AND table_name = %(table)s
+
+-- name: forget_folder
+-- Of a table that is removed, under whatever name it was served.
+DELETE FROM etl_lake.iceberg_tables WHERE starts_with(metadata_location, %(folder)s || '/')

@@ -54,3 +54,9 @@ def serve(conn: Connection, built: Pointer, served: Pointer) -> None:
         conn.execute(SQL["name_space"], served.params)
         conn.execute(SQL["serve"], served.params | {"building": built.catalogue})
         conn.execute(SQL["forget"], built.params)
+
+
+def forget(conn: Connection, folder: str) -> None:
+    """Whatever points into a folder that is removed."""
+    with translated():
+        conn.execute(SQL["forget_folder"], {"folder": folder})

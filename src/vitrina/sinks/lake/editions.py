@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from vitrina.domain.errors import ConfigError
 from vitrina.engine.job import Job, StepResult
 from vitrina.meta.db import Connection
+from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.editions import Editions
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.store import LakeStore
@@ -30,6 +31,10 @@ class LakeEditions(Editions):
                 f"the catalogue has a table {self.mart} that this pipeline did not make",
                 "choose another name, or drop that table first",
             )
+
+    def _forget(self, edition: Edition, conn: Connection) -> StepResult:
+        catalogue.forget(conn, self.store.folder(edition.index))
+        return super()._forget(edition, conn)
 
     def _created(self, uuid: str, conn: Connection) -> StepResult:
         result = super()._created(uuid, conn)

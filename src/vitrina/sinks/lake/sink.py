@@ -48,6 +48,7 @@ class LakeSink(DocumentSink):
         shape = visit.shape if isinstance(visit.shape, LakeShape) else None
         store = LakeStore(visit.settings.lake_url, visit.pipeline_id, visit.target, shape)
         if visit.conn:
+            store.conn = visit.conn
             store.look(visit.conn)
         return store
 

@@ -37,6 +37,7 @@ class LakeStore(Store):
         namespace, table = split_table(self.mart)
         self.served_at = Pointer(SERVED, namespace, table)
         self.built_at = Pointer(BUILDING, namespace, table)
+        self.conn: Connection | None = None  # of who is in no transaction
         self.tables: dict[str, LakeTable] = {}
         self.serving: str | None = None
 
@@ -122,8 +123,10 @@ class LakeStore(Store):
             return self._table(name).count()
 
     def drop(self, name: str) -> None:
-        """Its folder."""
+        """Its folder, and what points there."""
         self.tables.pop(name, None)
+        if self.conn:
+            catalogue.forget(self.conn, self.folder(name))
         with reaching():
             iceberg().remove(self.folder(name))
 
