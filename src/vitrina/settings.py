@@ -16,7 +16,7 @@ from pydantic_settings import (
 )
 
 from vitrina.domain.alerting import Format
-from vitrina.domain.policy import Whitelist
+from vitrina.domain.policy import OTHERS, RULES, TABLES, Whitelist
 from vitrina.secret_files import read_secrets
 
 HOME = Path(".vitrina")
@@ -128,6 +128,11 @@ class Settings(BaseSettings):
     opensearch_password: SecretStr | None = None
     opensearch_ca_file: Path | None = None
 
+    # Marts in a lake (`pip install vitrina[lake]`): file:///folder, which all runners see.
+    lake_url: str | None = None
+    lake_snapshot_days: float = Field(default=5, ge=0)  # how long a table can be read as it was
+    lake_unused_seconds: float = Field(default=3600, ge=0)  # how long a file may lie there that no table knows
+
     # The API, and how the command line finds it.
     host: str = "127.0.0.1"
     port: int = Field(default=8765, ge=0, le=65535)
@@ -151,6 +156,7 @@ class Settings(BaseSettings):
     allowed_target_tables: Names = ["analytics.*"]
     allowed_es_indexes: Names = []
     allowed_opensearch_indexes: Names = []
+    allowed_lake_tables: Names = []
     allowed_other_targets: Names = []  # of writers that plug-ins bring, with their prefix: sqlite:*
     allowed_functions: Names = []  # schema.name: functions that a query may call though the guard would refuse them
     trusted_owners: Names = []  # roles whose triggers and the like may run as a mart is written, as vitrina_writer
@@ -224,12 +230,7 @@ class Settings(BaseSettings):
     @property
     def whitelist(self) -> Whitelist:
         """Where pipelines may write."""
-        return Whitelist(
-            self.allowed_target_tables,
-            self.allowed_es_indexes,
-            self.allowed_other_targets,
-            self.allowed_opensearch_indexes,
-        )
+        return Whitelist({rule.setting: getattr(self, rule.setting) for rule in (TABLES, OTHERS, *RULES.values())})
 
     @property
     def mart_schemas(self) -> list[str]:

@@ -90,7 +90,8 @@ def stack(search: str | None, told: str) -> Iterator[Stack]:
     allowed = {"VITRINA_ALLOWED_ES_INDEXES": "film*", "VITRINA_ALLOWED_OTHER_TARGETS": "sqlite:*"}
     plug_in = {"PYTHONPATH": str(folder / "plug-in"), "SQLITE_MARTS": str(folder)}
     alerts = {"VITRINA_ALERTS__OPS__URL": told, "VITRINA_ALERTS__OPS__SECRET": "of these tests"}
-    made = Stack.make(folder, **found, **allowed, **plug_in, **alerts, **SMALL_DEMO)
+    lake = {"VITRINA_LAKE_URL": f"file://{folder}/lake", "VITRINA_ALLOWED_LAKE_TABLES": "cinema.*"}
+    made = Stack.make(folder, **found, **allowed, **lake, **plug_in, **alerts, **SMALL_DEMO)
     try:
         yield made
     finally:

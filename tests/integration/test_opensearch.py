@@ -13,7 +13,7 @@ from vitrina.control.services.indexing import index_findings
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.findings import Code, Finding
 from vitrina.domain.pipeline import Pipeline, resolve
-from vitrina.domain.policy import Whitelist, require_allowed_target
+from vitrina.domain.policy import require_allowed_target
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
 from vitrina.sinks.opensearch.client import OpenSearch
@@ -78,9 +78,15 @@ def test_what_can_be_known_when_it_is_saved() -> None:
 
 
 def test_its_indexes_have_a_setting_of_their_own() -> None:
+    settings = Settings(
+        allowed_es_indexes=["people"], allowed_other_targets=["os:*"], allowed_opensearch_indexes=["film_*"]
+    )
     with pytest.raises(ConfigError, match="VITRINA_ALLOWED_OPENSEARCH_INDEXES allows film_"):
-        require_allowed_target("os:people", Whitelist([], ["people"], ["os:*"], ["film_*"]))
-    require_allowed_target("os:film_dim", Whitelist([], [], [], ["film_*"]))
+        require_allowed_target("os:people", settings.whitelist)
+    with pytest.raises(ConfigError, match="no mart can be called so") as refused:
+        require_allowed_target("os:Film_Dim", settings.whitelist)
+    assert refused.value.remedy.startswith("name it os:index, of the letters a to z")
+    require_allowed_target("os:film_dim", settings.whitelist)
 
 
 def test_without_an_address_it_says_which_setting_is_missing() -> None:

@@ -166,6 +166,12 @@ class Code(Worded):
     INDEX_HAS = "index_has", "index {index} has {fields}"
     WOULD_BE_MADE = "would_be_made", "{target} would be made with {fields}"
     MART_HAS = "mart_has", "{target} has {fields}"
+    NO_LAKE = (
+        "no_lake",
+        "there is no lake: VITRINA_LAKE_URL is not set where this was checked, so a run would fail",
+        "set VITRINA_LAKE_URL=file:///folder for the API and the runners",
+    )
+    KEPT_AS_TEXT = "kept_as_text", "Iceberg has no type for json: {columns} would be kept as text"
     DRIFT = "drift", "drift: the query changed {columns}", "run with --rebuild"
     DRIFT_ADDS = "drift_adds", "drift: the query changed {columns}", "run with --rebuild, or set on_drift: add"
     # a live mart

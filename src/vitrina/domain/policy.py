@@ -1,7 +1,7 @@
 """Where a pipeline may write: the one home of the target rules."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -9,37 +9,55 @@ from vitrina.domain.errors import ConfigError
 
 ES_TARGET_PREFIX = "es:"
 OS_TARGET_PREFIX = "os:"
-SINK_NAMES = {ES_TARGET_PREFIX: "Elasticsearch", OS_TARGET_PREFIX: "OpenSearch"}  # for people
+LAKE_TARGET_PREFIX = "lake:"
+SINK_NAMES = {  # for people
+    ES_TARGET_PREFIX: "Elasticsearch",
+    OS_TARGET_PREFIX: "OpenSearch",
+    LAKE_TARGET_PREFIX: "the lake",
+}
 NAME = r"[a-z_][a-z0-9_]{0,62}"
 TABLE = re.compile(rf"({NAME})\.({NAME})")
 INDEX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,199}")
-SHAPES = {
-    "VITRINA_ALLOWED_TARGET_TABLES": "schema.table, of the letters a to z in lower case, digits and _",
-    "VITRINA_ALLOWED_ES_INDEXES": "es:index, of the letters a to z in lower case, digits, - _ and .",
-    "VITRINA_ALLOWED_OTHER_TARGETS": "prefix:name, of the letters a to z in lower case, digits, - _ and .",
-}
 PREFIXED = re.compile(rf"([a-z][a-z0-9]*):({INDEX.pattern})")
 
 
 @dataclass(frozen=True)
+class Rule:
+    """For targets of one prefix: the setting that allows them, what a name is like, and that in words."""
+
+    setting: str
+    form: re.Pattern[str]
+    words: str
+
+
+TABLES = Rule("allowed_target_tables", TABLE, "schema.table, of the letters a to z in lower case, digits and _")
+OTHERS = Rule("allowed_other_targets", PREFIXED, "prefix:name, of the letters a to z in lower case, digits, - _ and .")
+RULES = {
+    ES_TARGET_PREFIX: Rule(
+        "allowed_es_indexes", INDEX, "es:index, of the letters a to z in lower case, digits, - _ and ."
+    ),
+    OS_TARGET_PREFIX: Rule(
+        "allowed_opensearch_indexes", INDEX, "os:index, of the letters a to z in lower case, digits, - _ and ."
+    ),
+    LAKE_TARGET_PREFIX: Rule(
+        "allowed_lake_tables", TABLE, "lake:namespace.table, of the letters a to z in lower case, digits and _"
+    ),
+}
+
+
+@dataclass(frozen=True)
 class Whitelist:
-    """The patterns (`analytics.*`) that targets must match."""
+    """The patterns (`analytics.*`) that targets must match, by setting."""
 
-    tables: Sequence[str]
-    indexes: Sequence[str]
-    others: Sequence[str] = ()  # with their prefixes: sqlite:*
-    opensearch: Sequence[str] = ()  # indexes there
+    patterns: Mapping[str, Sequence[str]]
 
-    def rule(self, target: str) -> tuple[str, Sequence[str], re.Pattern[str], str]:
-        """For this target: the setting, its patterns, what a name is like, and the name."""
-        if target.startswith(ES_TARGET_PREFIX):
-            return "VITRINA_ALLOWED_ES_INDEXES", self.indexes, INDEX, target.removeprefix(ES_TARGET_PREFIX)
-        if target.startswith(OS_TARGET_PREFIX):
-            name = target.removeprefix(OS_TARGET_PREFIX)
-            return "VITRINA_ALLOWED_OPENSEARCH_INDEXES", self.opensearch, INDEX, name
-        if ":" in target:
-            return "VITRINA_ALLOWED_OTHER_TARGETS", self.others, PREFIXED, target
-        return "VITRINA_ALLOWED_TARGET_TABLES", self.tables, TABLE, target
+    def rule(self, target: str) -> tuple[Rule, Sequence[str], str]:
+        """For this target: the rule, the patterns, and the name that they are held to."""
+        prefix, is_prefixed, name = target.partition(":")
+        rule = RULES.get(f"{prefix}:") if is_prefixed else TABLES
+        if rule is None:
+            rule, name = OTHERS, target
+        return rule, self.patterns[rule.setting], name if is_prefixed else target
 
 
 def split_prefix(target: str) -> tuple[str, str]:
@@ -52,18 +70,18 @@ def split_prefix(target: str) -> tuple[str, str]:
 
 def is_allowed_target(target: str, whitelist: Whitelist) -> bool:
     """Whether a pipeline may write to `target`; API and writers both ask here."""
-    _, patterns, form, name = whitelist.rule(target)
-    return bool(form.fullmatch(name)) and any(fnmatchcase(name, pattern) for pattern in patterns)
+    rule, patterns, name = whitelist.rule(target)
+    return bool(rule.form.fullmatch(name)) and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def require_allowed_target(target: str, whitelist: Whitelist) -> None:
     """Raise a ConfigError that names the setting unless the target is allowed."""
     if is_allowed_target(target, whitelist):
         return
-    setting, patterns, form, name = whitelist.rule(target)
-    if not form.fullmatch(name):
-        raise ConfigError(f"target {target!r} is not allowed: no mart can be called so", f"name it {SHAPES[setting]}")
-    allowed = ", ".join(patterns) or "nothing"
+    rule, patterns, name = whitelist.rule(target)
+    if not rule.form.fullmatch(name):
+        raise ConfigError(f"target {target!r} is not allowed: no mart can be called so", f"name it {rule.words}")
+    allowed, setting = ", ".join(patterns) or "nothing", f"VITRINA_{rule.setting.upper()}"
     raise ConfigError(
         f"target {target!r} is not allowed: {setting} allows {allowed}",
         f"name a target that matches, or widen {setting}",

@@ -30,7 +30,7 @@ def show(inquiry: Inquiry, params: dict[str, Any]) -> dict[str, Any]:
 def held(inquiry: Inquiry, limit: int) -> dict[str, Any]:
     """In the form of a preview: rows, each with the id, and the fields that the first of them have."""
     started = time.monotonic()
-    store = open_store(inquiry.job(), inquiry.settings)
+    store = open_store(inquiry.job(), inquiry.settings, inquiry.conn)
     if store is None:
         raise ConfigError(f"{inquiry.plan.target} is a table", "read it where it is")
     with closing(store):

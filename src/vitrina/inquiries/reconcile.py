@@ -38,7 +38,7 @@ def reconcile(inquiry: Inquiry, params: dict[str, Any]) -> dict[str, Any]:
     """The report."""
     wanted = ReconcileParams.parse(params)
     job = inquiry.job()
-    store = open_store(job, inquiry.settings)
+    store = open_store(job, inquiry.settings, inquiry.conn)
     if store is None:
         return Reconciliation(inquiry, wanted, job).report()
     with closing(store):

@@ -19,6 +19,7 @@ from vitrina.settings import Settings
 from vitrina.sinks.documents.sink import DocumentSink
 from vitrina.sinks.documents.tidying import drop_orphans
 from vitrina.sinks.elasticsearch.sink import ElasticSink
+from vitrina.sinks.lake.sink import LakeSink
 from vitrina.sinks.opensearch.sink import OpenSearchSink
 from vitrina.sinks.plugin.sink import PluginSink
 from vitrina.sinks.sink import Sink
@@ -30,6 +31,7 @@ from vitrina.stores import Store
 TABLE = ""  # has no prefix
 KINDS: dict[str, Sink] = {
     TABLE: TableSink(),
+    "lake": LakeSink(),
     "es": ElasticSink(),
     "os": OpenSearchSink(),
 }
@@ -96,10 +98,10 @@ def resolve_mode(job: Job, connections: Connections, epoch: int) -> Mode:
     return resolve_sink(job.plan.target).mode(job, partial(make_mode, connections=connections), connections, epoch)
 
 
-def open_store(job: Job, settings: Settings) -> Store | None:
+def open_store(job: Job, settings: Settings, conn: Connection) -> Store | None:
     """For somebody who only reads; None where statements see the mart itself."""
     sink = resolve_sink(job.plan.target)
-    return sink.open_for(job, settings) if isinstance(sink, DocumentSink) else None
+    return sink.open_for(job, settings, conn=conn) if isinstance(sink, DocumentSink) else None
 
 
 # ── asked of all kinds ───────────────────────────────────────────────────────────────────────────────────────────────

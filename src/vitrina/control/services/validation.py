@@ -9,7 +9,7 @@ from uuid import UUID
 from psycopg import sql
 
 from vitrina.control.services.following import live_findings, with_own_impact
-from vitrina.control.services.indexing import Served, index_findings, plugged_findings
+from vitrina.control.services.indexing import Served, index_findings, lake_findings, plugged_findings
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.findings import Code, Finding, Level, place_of, refusal
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
@@ -196,7 +196,9 @@ class Validation:
     def _check_index(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> None:
         unknown = set(plan.mapping) - {c.name for c in output}
         with self._found("mapping" if unknown else "target_table"):
-            findings = index_findings if abilities_of(plan.target).is_mapped else plugged_findings
+            can = abilities_of(plan.target)
+            kept = lake_findings if can.commits_with_checkpoint else plugged_findings
+            findings = index_findings if can.is_mapped else kept
             self.findings += findings(plan, output, self.connections.settings, self.served(pipeline.id))
 
     def _check_checks(self, plan: Plan, asked: Asked) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from vitrina.domain.pipeline import Plan
@@ -36,6 +37,7 @@ class Visit:
     check: Callable[[], None] = lambda: None  # raises when the run should stop; for a store that waits
     neighbours: Neighbours | None = None  # who are told how it answers
     is_brief: bool = False  # what fails is tried again later anyway
+    conn: Connection | None = None  # to the warehouse, for a kind that keeps there what it has
 
 
 class DocumentSink(Sink):
@@ -70,15 +72,18 @@ class DocumentSink(Sink):
         store = self.open_for(job, settings, connections.neighbours)
         return Delivery(job, writer_of(job), make, store, epoch, settings.es_grace_seconds)
 
-    def open_for(self, job: Job, settings: Settings, neighbours: Neighbours | None = None) -> Store:
+    def open_for(
+        self, job: Job, settings: Settings, neighbours: Neighbours | None = None, conn: Connection | None = None
+    ) -> Store:
         """For a run, or for somebody who reads."""
         shape = writer_of(job).shape
-        return self.open(Visit(settings, job.pipeline_id, job.plan.target, shape, job.check, neighbours))
+        return self.open(Visit(settings, job.pipeline_id, job.plan.target, shape, job.check, neighbours, conn=conn))
 
     def tidy(self, conn: Connection, settings: Settings, retired: Sequence[Edition]) -> None:
         """Remove these sets."""
         if self.is_there(settings):
-            remove_retired(conn, retired, lambda g: self.open(Visit(settings, g.pipeline_id, g.target, is_brief=True)))
+            visit = partial(Visit, settings, is_brief=True, conn=conn)
+            remove_retired(conn, retired, lambda g: self.open(visit(pipeline_id=g.pipeline_id, target=g.target)))
 
 
 def writer_of(job: Job) -> ShadowWriter:

@@ -145,7 +145,7 @@ class ShadowSql(MartSql):
         """The very documents that are to be sent."""
         if not row.get("lines"):
             return None
-        documents = bytes(row["lines"]).split(b"\n")[1::2]
+        documents = self._documents_in(bytes(row["lines"]))
         fields = COMMA.join(
             sql.SQL("{} {}").format(sql.Identifier(n), sql.SQL(t)) for n, t in self.asked().types.items()
         )
@@ -214,6 +214,9 @@ class ShadowSql(MartSql):
     def _lines(self, alias: str) -> sql.Composed:
         """Of a batch that puts documents. What is large, the whole, is not put together by `||`."""
         return lines_of(self.shape.id_of(alias), column_of(alias, DOCUMENT))
+
+    def _documents_in(self, lines: bytes) -> list[bytes]:
+        return lines.split(b"\n")[1::2]
 
     def _deleted(self) -> sql.Composed:
         """How many were marked, and the lines that delete them."""

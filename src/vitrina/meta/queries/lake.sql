@@ -1,0 +1,39 @@
+-- name: find
+-- Zero rows: there is no such table.
+SELECT metadata_location FROM etl_lake.iceberg_tables
+WHERE catalog_name = %(catalogue)s AND table_namespace = %(namespace)s AND table_name = %(table)s
+
+-- name: begin
+INSERT INTO etl_lake.iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)
+VALUES (%(catalogue)s, %(namespace)s, %(table)s, %(location)s, 'TABLE')
+ON CONFLICT (catalog_name, table_namespace, table_name)
+DO UPDATE SET metadata_location = EXCLUDED.metadata_location, previous_metadata_location = NULL
+
+-- name: move
+-- Zero rows: somebody else has moved it.
+UPDATE etl_lake.iceberg_tables
+SET metadata_location = %(new)s, previous_metadata_location = %(old)s
+WHERE catalog_name = %(catalogue)s AND table_namespace = %(namespace)s AND table_name = %(table)s
+  AND metadata_location = %(old)s
+
+-- name: name_space
+-- As Iceberg's catalogues note one that exists.
+INSERT INTO etl_lake.iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)
+VALUES (%(catalogue)s, %(namespace)s, 'exists', 'true') ON CONFLICT DO NOTHING
+
+-- name: serve
+-- The table that was built, under the name by which it is served.
+INSERT INTO etl_lake.iceberg_tables AS t (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)
+SELECT %(catalogue)s, b.table_namespace, b.table_name, b.metadata_location, 'TABLE'
+FROM etl_lake.iceberg_tables b
+WHERE b.catalog_name = %(building)s AND b.table_namespace = %(namespace)s AND b.table_name = %(table)s
+ON CONFLICT (catalog_name, table_namespace, table_name)
+DO UPDATE SET metadata_location = EXCLUDED.metadata_location, previous_metadata_location = NULL
+
+-- name: forget
+DELETE FROM etl_lake.iceberg_tables
+WHERE catalog_name = %(catalogue)s AND table_namespace = %(namespace)s AND table_name = %(table)s
+
+-- name: forget_folder
+-- Of a table that is removed, under whatever name it was served.
+DELETE FROM etl_lake.iceberg_tables WHERE starts_with(metadata_location, %(folder)s || '/')

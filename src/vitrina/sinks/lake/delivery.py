@@ -1,0 +1,154 @@
+"""A mode around the mode: what each of its steps writes is in the lake in the step's own transaction.
+
+    the shadow, and which rows differ → files → the pointer → the checkpoint, under the fence
+
+So the lake, the shadow and the position are one state. What a lost runner leaves are files that nothing points to.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+
+from vitrina.domain.events import Event
+from vitrina.engine.job import Job, Mode, Step, StepResult, execute
+from vitrina.failpoints import reach
+from vitrina.meta.db import Connection
+from vitrina.sinks.lake import catalogue
+from vitrina.sinks.lake.editions import LakeEditions
+from vitrina.sinks.lake.iceberg import LakeTable, delete, together, unused
+from vitrina.sinks.lake.mirror import LakeMirror
+from vitrina.sinks.lake.rows import to_arrow
+from vitrina.sinks.lake.store import LakeStore, reaching
+from vitrina.sinks.lake.writer import VERSION, LakeWriter
+
+DAY = 86_400.0
+
+
+class LakeDelivery(Mode):
+    """The mode itself knows of nothing but the shadow."""
+
+    mode: Mode | None = None  # once there is something to write to
+    has_written = False
+
+    def __init__(
+        self, job: Job, writer: LakeWriter, make: Callable[[Job], Mode], store: LakeStore, epoch: int, grace: float
+    ) -> None:
+        self.job = job
+        self.writer = writer
+        self._make = make
+        self.store = store
+        self.editions = LakeEditions(store, job, writer, epoch, grace)
+        self.position = job.position
+
+    def steps(self) -> Generator[Step, None, None]:
+        """Get a table ready, run the mode, serve what was built, and remove what nothing points to."""
+        with closing(self.store):
+            yield from self._keeping_position(self._open())
+            yield from map(self._with_lake, self._mode_steps())
+            self.editions.make_ready()
+            yield from self._keeping_position(self.editions.close())
+            if self.has_written:
+                yield from self._sweep()
+
+    def _open(self) -> Iterator[Step]:
+        yield from self.editions.open()
+        self.job, writer = self.editions.job, self.editions.writer
+        assert isinstance(writer, LakeWriter)
+        self.writer = writer
+        self.editions.await_created()
+        yield from self.editions.bind()
+        if self._doubts:
+            yield from LakeMirror(self.job, self.writer, self.store).steps()
+
+    def _mode_steps(self) -> Iterator[Step]:
+        repair = self._doubts or self.editions.loads_all or self.job.options.repair
+        options = replace(self.job.options, rebuild=False, repair=repair)
+        self.mode = self._make(replace(self.job, options=options))
+        yield from self.mode.steps()
+
+    @property
+    def _doubts(self) -> bool:
+        """Somebody asked to look at the lake itself; or its last change was not ours."""
+        return not self.editions.is_new and (self.job.options.repair or not self._table.is_ours)
+
+    @property
+    def is_burst(self) -> bool:
+        """As the mode itself."""
+        return self.mode is not None and self.mode.is_burst and not self.editions.is_new
+
+    def wind_up(self) -> Iterator[Step]:
+        """Every step that was committed has arrived."""
+        if self.mode is not None:
+            yield from map(self._with_lake, self.mode.wind_up())
+
+    # ── one step ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _keeping_position(self, steps: Iterator[Step]) -> Iterator[Step]:
+        """Steps around the mode leave the checkpoint where it is."""
+        for step in steps:
+            yield partial(self._keep_position, step)
+
+    def _keep_position(self, step: Step, conn: Connection) -> StepResult:
+        return replace(step(conn), position=self.position)
+
+    def _with_lake(self, step: Step) -> Step:
+        return partial(self._commit, step)
+
+    def _commit(self, step: Step, conn: Connection) -> StepResult:
+        """The step, and in the same transaction what it wrote."""
+        self.writer.changes.clear()
+        reach("before shadow")
+        result = step(conn)
+        if self.writer.changes:
+            self._write(conn)
+        self.position = result.position
+        return result
+
+    def _write(self, conn: Connection) -> None:
+        changes, table, key = self.writer.changes, self._table, self.writer.shape.key
+        names = [c.name for c in self.writer.fields]
+        reach("before send")
+        with reaching():
+            rows = to_arrow(self.writer.shape, [*changes.fresh, *changes.written], names, table.types)
+            gone = to_arrow(self.writer.shape, changes.deleted, key, table.types)
+            written = to_arrow(self.writer.shape, changes.written, names, table.types).select(list(key))
+            old, new = table.location, table.change(rows, together(gone, written), self._keep_seconds)
+        reach("after send")
+        catalogue.move(conn, self._pointer, old, new)
+        if changes.deleted:
+            statements = self.writer.statements(self.writer.prepare(conn, self.job.wanted)[0])
+            execute(conn, statements.bury(), [VERSION])
+        changes.clear()
+        self.has_written = True
+
+    @property
+    def _keep_seconds(self) -> float:
+        """Nobody reads what is being built."""
+        return 0 if self.editions.current.is_building else self.job.settings.lake_snapshot_days * DAY
+
+    @property
+    def _pointer(self) -> catalogue.Pointer:
+        return self.store.built_at if self.editions.current.is_building else self.store.served_at
+
+    @property
+    def _table(self) -> LakeTable:
+        table = self.store.table(self.editions.current.index)
+        assert table is not None
+        return table
+
+    # ── what nothing points to ───────────────────────────────────────────────────────────────────────────────
+
+    def _sweep(self) -> Iterator[Step]:
+        """Found first, removed once the fence has said that until then the pipeline was ours: whatever was there by
+        then is of this run or of one before it."""
+        with reaching():
+            left = unused(self._table, self.job.settings.lake_unused_seconds)
+        if left:
+            yield from self._keeping_position(iter([self._look_at_lease]))
+            with reaching():
+                delete(self._table, left)
+
+    def _look_at_lease(self, conn: Connection) -> StepResult:
+        del conn
+        return StepResult(Event.LEASE_SEEN, quiet=True)

@@ -1,0 +1,48 @@
+"""Which table of the lake a run writes. What the catalogue says changes in the very steps that say so."""
+
+from collections.abc import Mapping
+
+from vitrina.domain.errors import ConfigError
+from vitrina.engine.job import Job, StepResult
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.indexes import Edition
+from vitrina.sinks.documents.editions import Editions
+from vitrina.sinks.lake import catalogue
+from vitrina.sinks.lake.store import LakeStore
+from vitrina.sinks.lake.writer import LakeWriter
+from vitrina.stores import Mark
+
+
+class LakeEditions(Editions):
+    """A table is built beside the one that is served, and takes its place by one row."""
+
+    store: LakeStore
+
+    def __init__(self, store: LakeStore, job: Job, writer: LakeWriter, epoch: int, grace: float) -> None:
+        super().__init__(store, job, writer, epoch, grace)
+
+    def _look(self, conn: Connection) -> StepResult:
+        self.store.look(conn)
+        return super()._look(conn)
+
+    def _refuse_foreign(self, served: Mapping[str, Mark]) -> None:
+        if [mark for mark in served.values() if not self._is_ours(mark)]:
+            raise ConfigError(
+                f"the catalogue has a table {self.mart} that this pipeline did not make",
+                "choose another name, or drop that table first",
+            )
+
+    def _forget(self, edition: Edition, conn: Connection) -> StepResult:
+        catalogue.forget(conn, self.store.folder(edition.index))
+        return super()._forget(edition, conn)
+
+    def _created(self, uuid: str, conn: Connection) -> StepResult:
+        result = super()._created(uuid, conn)
+        table = self.store.table(self.current.index)
+        assert table is not None
+        catalogue.begin(conn, self.store.built_at, table.location)
+        return result
+
+    def _publish(self, conn: Connection) -> StepResult:
+        catalogue.serve(conn, self.store.built_at, self.store.served_at)
+        return super()._publish(conn)

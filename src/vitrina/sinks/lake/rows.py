@@ -1,0 +1,174 @@
+"""Rows between their text and Arrow: lines of JSON, as Postgres wrote them, to exact types, and back to that text."""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.json
+
+from vitrina.domain.errors import ConfigError
+from vitrina.sinks.lake.shape import LakeShape
+from vitrina.sinks.lake.types import LakeType
+
+NATIVE = {"boolean": pa.bool_(), "int": pa.int64(), "long": pa.int64()}  # in the text; all others are strings
+DIGITS = {"float": 6, "double": 15}  # that Postgres writes before it goes over to an exponent
+SHOWN = 60
+
+
+def to_arrow(shape: LakeShape, lines: Sequence[bytes], names: Sequence[str], target: Any) -> Any:
+    """A table of these columns, in the types of `target`; a ConfigError for a value that they do not hold."""
+    text = b"".join(lines)
+    if not text:
+        return pa.schema([target.field(name) for name in names]).empty_table()
+    types = {name: shape.type_of(name) for name in names}
+    parse = pyarrow.json.ParseOptions(
+        explicit_schema=pa.schema([(name, _read_as(type_)) for name, type_ in types.items()]),
+        unexpected_field_behavior="error",
+    )
+    read = pyarrow.json.ReadOptions(block_size=len(text) + 1, use_threads=False)
+    try:
+        found = pyarrow.json.read_json(pa.BufferReader(text), read_options=read, parse_options=parse)
+    except pa.ArrowInvalid as error:
+        raise ConfigError(f"a row cannot be kept in a lake: {error}", "arrays have one dimension there") from error
+    columns = [_typed(name, found[name].combine_chunks(), types[name], target.field(name).type) for name in names]
+    return pa.Table.from_arrays(columns, schema=pa.schema([target.field(name) for name in names]))
+
+
+def _read_as(type_: LakeType) -> Any:
+    element = NATIVE.get(type_.kept, pa.string())
+    return pa.list_(element) if type_.is_list else element
+
+
+def _typed(name: str, values: Any, type_: LakeType, target: Any) -> Any:
+    if not type_.is_list:
+        return _cast(name, values, type_, target)
+    elements = _cast(name, values.flatten(), type_, target.value_type)
+    offsets = pa.array([0, *_ends(values)], pa.int32())
+    mask = values.is_null()
+    kind = pa.LargeListArray if pa.types.is_large_list(target) else pa.ListArray
+    offsets = offsets.cast(pa.int64()) if kind is pa.LargeListArray else offsets
+    return kind.from_arrays(offsets, elements, mask=mask).cast(target)
+
+
+def _ends(lists: Any) -> Iterator[int]:
+    end = 0
+    for size in lists.value_lengths().to_pylist():
+        end += size or 0
+        yield end
+
+
+def _cast(name: str, values: Any, type_: LakeType, target: Any) -> Any:
+    """Nothing is rounded or cut: what does not fit is named."""
+    try:
+        if type_.kept in ("uuid", "binary", "time"):
+            return pa.array([_parse(type_.kept, text) for text in values.to_pylist()], target)
+        return values.cast(target)
+    except (pa.ArrowInvalid, ValueError) as error:
+        wrong = next(text for text in values.to_pylist() if not _fits(text, values.type, type_, target))
+        raise ConfigError(
+            f"column {name} is {type_.said} in the lake, which cannot hold {str(wrong)[:SHOWN]}",
+            "filter it out, or cast the column in the query",
+        ) from error
+
+
+def _fits(text: Any, read_as: Any, type_: LakeType, target: Any) -> bool:
+    try:
+        if type_.kept in ("uuid", "binary", "time"):
+            _parse(type_.kept, text)
+        else:
+            pa.array([text], read_as).cast(target)
+    except (pa.ArrowInvalid, ValueError):
+        return False
+    return True
+
+
+def _parse(kept: str, text: str | None) -> Any:
+    if text is None:
+        return None
+    if kept == "time":
+        return time.fromisoformat(text)
+    return bytes.fromhex(text.removeprefix("\\x").replace("-", ""))
+
+
+# ── back ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def to_texts(shape: LakeShape, table: Any) -> Iterator[tuple[str, str]]:
+    """Of each row, its id and the very text that Postgres would write."""
+    types = {c.name: shape.type_of(c.name) for c in shape.columns}
+    for row in table.select(list(types)).to_pylist():
+        written = {name: _written(row[name], type_) for name, type_ in types.items()}
+        yield _id([_key_text(written[name], types[name].kept) for name in shape.key]), _json(written)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _id(parts: Sequence[str]) -> str:
+    if len(parts) == 1:
+        return parts[0]
+    return "|".join(part.replace("\\", "\\\\").replace("|", "\\|") for part in parts)
+
+
+def _key_text(value: Any, kept: str) -> str:
+    """As Postgres writes it outside of JSON."""
+    if kept == "boolean":
+        return str(value).lower()
+    if kept.startswith("timestamp"):
+        return str(value).replace("T", " ").replace("+00:00", "+00")
+    is_long = kept.startswith("decimal") and "." in value
+    return value.rstrip("0").rstrip(".") if is_long else str(value)
+
+
+def _written(value: Any, type_: LakeType) -> Any:
+    if value is None:
+        return None
+    if type_.is_list:
+        return [None if each is None else _scalar(each, type_) for each in value]
+    return _scalar(value, type_)
+
+
+def _scalar(value: Any, type_: LakeType) -> Any:
+    if isinstance(value, float):
+        return _float(value, type_.kept)
+    if isinstance(value, datetime):
+        return _moment(value)
+    if isinstance(value, time):
+        return _seconds(value.isoformat())
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if type_.kept == "uuid":
+        return str(value if isinstance(value, UUID) else UUID(bytes=value))
+    return f"\\x{value.hex()}" if isinstance(value, bytes) else value
+
+
+def _moment(value: datetime) -> str:
+    text = _seconds(value.replace(tzinfo=None).isoformat())
+    return f"{text}+00:00" if value.tzinfo else text
+
+
+def _seconds(text: str) -> str:
+    return text.rstrip("0") if "." in text else text
+
+
+def _float(value: float, kept: str) -> str:
+    """The shortest text that means it, in Postgres' notation."""
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    text = repr(value) if kept == "double" else str(pa.scalar(value, pa.float32()).cast(pa.string()))
+    sign, digits, exponent = Decimal(text).normalize().as_tuple()
+    point = len(digits) + int(exponent) - 1
+    if digits == (0,) or -4 <= point < DIGITS[kept]:
+        plain = format(Decimal(text).normalize(), "f")
+        return f"-{plain.lstrip('-')}" if sign else plain
+    tail = "".join(map(str, digits[1:]))
+    return f"{'-' if sign else ''}{digits[0]}{'.' if tail else ''}{tail}e{'-' if point < 0 else '+'}{abs(point):02}"

@@ -1,0 +1,75 @@
+"""A lake as a kind of marts: `lake:namespace.table`."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from vitrina.domain.errors import VitrinaError
+from vitrina.domain.pipeline import Plan
+from vitrina.engine.asking import Asked
+from vitrina.engine.job import Job, Mode
+from vitrina.neighbours import Neighbours
+from vitrina.settings import Settings
+from vitrina.sinks.documents.sink import ABILITIES, DocumentSink, Visit, writer_of
+from vitrina.sinks.lake.extra import iceberg
+from vitrina.sinks.lake.shape import LakeShape
+from vitrina.sinks.lake.statements import asked_of_lake
+from vitrina.sinks.lake.store import LakeStore, reaching
+from vitrina.sinks.lake.writer import LakeWriter
+from vitrina.sources.connections import Connections
+from vitrina.sql.describe import Column
+
+
+class LakeSink(DocumentSink):
+    """Compared by a shadow, as documents are; but rows, shadow and position commit together."""
+
+    abilities = replace(ABILITIES, commits_with_checkpoint=True)
+
+    def is_there(self, settings: Settings) -> bool:
+        """By its address."""
+        return settings.lake_url is not None
+
+    def shape(self, plan: Plan, output: Sequence[Column]) -> LakeShape:
+        """In types that Iceberg has."""
+        return LakeShape.of(plan, output)
+
+    def writer(self, plan: Plan, output: Sequence[Column], *, builds: bool) -> LakeWriter:
+        """Over the shadow."""
+        return LakeWriter(self.abilities, self.shape(plan, output), built=builds)
+
+    def asked(self, plan: Plan, output: Sequence[Column]) -> Asked:
+        """By the values that are kept."""
+        return asked_of_lake(self.shape(plan, output))
+
+    def open(self, visit: Visit) -> LakeStore:
+        """One pipeline's tables, as the catalogue has them."""
+        iceberg()
+        shape = visit.shape if isinstance(visit.shape, LakeShape) else None
+        store = LakeStore(visit.settings.lake_url, visit.pipeline_id, visit.target, shape)
+        if visit.conn:
+            store.conn = visit.conn
+            store.look(visit.conn)
+        return store
+
+    def look(self, settings: Settings, neighbours: Neighbours | None = None) -> Mapping[str, Any]:
+        """Whether its folder can be read here."""
+        del neighbours
+        if not settings.lake_url:
+            return {}
+        started = time.monotonic()
+        try:
+            with reaching():
+                version = iceberg().look(settings.lake_url)
+        except VitrinaError as error:
+            return {"lake": {"error": error.message}}
+        return {"lake": {"version": version, "milliseconds": round((time.monotonic() - started) * 1000, 1)}}
+
+    def mode(self, job: Job, make: Callable[[Job], Mode], connections: Connections, epoch: int) -> Mode:
+        """The mode, with each step's rows in the lake."""
+        settings, writer = connections.settings, writer_of(job)
+        assert isinstance(writer, LakeWriter)
+        store = self.open(Visit(settings, job.pipeline_id, job.plan.target, writer.shape, job.check))
+        from vitrina.sinks.lake.delivery import LakeDelivery
+
+        return LakeDelivery(job, writer, make, store, epoch, settings.es_grace_seconds)

@@ -1,0 +1,95 @@
+"""Which type of Iceberg keeps a type of Postgres exactly, and how its values are written in a row's text.
+
+What Iceberg has no exact type for is refused: a cast in the query says what is to become of it.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from psycopg import sql
+
+from vitrina.domain.errors import ConfigError
+from vitrina.sql.describe import Column
+
+ARRAY = "[]"
+NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
+MODIFIER = re.compile(r"\((\d+)\)")
+MOST_DIGITS = 38
+AS_IS, AS_TEXT, AS_HEX = "{}", "{}::text", r"('\x' OPERATOR(pg_catalog.||) pg_catalog.encode({}, 'hex'))"
+# The type there, and what row_to_json is given: itself where JSON says it exactly, else its text.
+SCALARS = {
+    "boolean": ("boolean", AS_IS),
+    "smallint": ("int", AS_IS),
+    "integer": ("int", AS_IS),
+    "bigint": ("long", AS_IS),
+    "real": ("float", AS_TEXT),
+    "double precision": ("double", AS_TEXT),
+    "text": ("string", AS_IS),
+    "character varying": ("string", AS_IS),
+    "character": ("string", AS_IS),
+    "uuid": ("uuid", AS_IS),
+    "date": ("date", AS_IS),
+    "time without time zone": ("time", AS_IS),
+    "timestamp without time zone": ("timestamp", AS_IS),
+    "timestamp with time zone": ("timestamptz", AS_IS),
+    "bytea": ("binary", AS_HEX),
+    "json": ("string", AS_TEXT),
+    "jsonb": ("string", AS_TEXT),
+}
+NO_LISTS = {"bytea", "json", "jsonb"}
+NO_KEYS = {"float", "double", "binary"}  # Iceberg tells rows apart by none of the first two
+INEXACT = {"json", "jsonb"}
+
+
+@dataclass(frozen=True)
+class LakeType:
+    """A type of Postgres in a lake."""
+
+    name: str  # without its length
+    kept: str  # Iceberg's, of an element if it is a list
+    written: str
+    is_list: bool = False
+
+    @classmethod
+    def of(cls, column: Column) -> Self:
+        """As format_type writes it; a ConfigError if there is no exact one."""
+        element, is_list = column.type.removesuffix(ARRAY), column.type.endswith(ARRAY)
+        bare = MODIFIER.sub("", element)
+        found = _decimal(element) or SCALARS.get(bare)
+        if found is None or (is_list and bare in NO_LISTS):
+            raise _refusal(column)
+        kept, written = found
+        if is_list and written == AS_TEXT:
+            written = "CAST({} AS text[])"
+        return cls(bare, kept, written, is_list)
+
+    @property
+    def said(self) -> str:
+        """As people write it."""
+        return f"list<{self.kept}>" if self.is_list else self.kept
+
+    def value(self, column: sql.Composable) -> sql.Composable:
+        """A column as `row_to_json` should see it."""
+        return sql.SQL(self.written).format(column)
+
+    @property
+    def checked(self) -> str | None:
+        """As which type a check sees it, if not its own: what is kept as text is text."""
+        return "text" if self.name in INEXACT else None
+
+
+def _decimal(element: str) -> tuple[str, str] | None:
+    match = NUMERIC.fullmatch(element)
+    if not match or not 0 <= int(match[2]) <= int(match[1]) <= MOST_DIGITS:
+        return None
+    return f"decimal({match[1]}, {match[2]})", AS_TEXT
+
+
+def _refusal(column: Column) -> ConfigError:
+    name, type_ = column.name, column.type
+    if type_.startswith("numeric") and not type_.endswith(ARRAY):
+        said = f"column {name} is {type_}, and Iceberg keeps decimals of a fixed scale, of {MOST_DIGITS} digits at most"
+        return ConfigError(said, f"cast it in the query: CAST({name} AS numeric(18, 2))")
+    remedy = f"cast it in the query: CAST({name} AS text){', or to_jsonb' if type_.endswith(ARRAY) else ''}"
+    return ConfigError(f"column {name} is {type_}, for which Iceberg has no exact type", remedy)

@@ -1,0 +1,82 @@
+"""A lake whose runners are killed, stand still, and come too late: one state, with the checkpoint."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.lake import LakeSink
+from tests.support import Lab
+from vitrina.meta.repos import state
+from vitrina.sinks.lake import delivery
+from vitrina.testing import SinkUnderFaults
+from vitrina.testing.faults import Nursery, change, killed
+from vitrina.testing.marts import assert_equal, items, went
+
+pytestmark = pytest.mark.faults
+WRITING = ("before send:2", "after send:2", "before checkpoint:5", "after checkpoint:5")
+
+
+@pytest.fixture
+def lake(lab: Lab, tmp_path: Path) -> LakeSink:
+    return LakeSink(lab, tmp_path / "lake")
+
+
+class TestLake(SinkUnderFaults):
+    building = ("index created:1", *WRITING, "before swap:1", "after swap:1")
+    sending = WRITING
+    standing = ("after send:2", "before swap:1")
+
+    @pytest.fixture
+    def mart(self, lake: LakeSink) -> LakeSink:
+        return lake
+
+
+def test_what_a_killed_runner_leaves_is_removed(lake: LakeSink) -> None:
+    pipeline, nursery = items(lake, 60, batch_size=10), Nursery(lake.lab)
+    went(lake, pipeline)
+    assert not lake.unreferenced()
+    change(lake.lab)
+    nursery.kill_at(pipeline, killed("after send:2"))
+    assert lake.unreferenced()
+    nursery.take_over(pipeline)
+    assert_equal(lake, pipeline)
+    assert not lake.unreferenced()
+
+
+def once_files_are_written(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+    """And before the runner moves the pointer; the first time."""
+    left = [happens]
+
+    def reach(place: str) -> None:
+        if place == "after send" and left:
+            left.pop()()
+
+    monkeypatch.setattr(delivery, "reach", reach)
+
+
+@pytest.mark.parametrize("is_fenced", [True, False])
+def test_a_zombie_moves_no_pointer_and_would_without_the_fence(
+    lake: LakeSink, monkeypatch: pytest.MonkeyPatch, is_fenced: bool
+) -> None:
+    pipeline = items(lake)
+    went(lake, pipeline)
+    before = lake.table.metadata_location
+    lake.lab.sql("UPDATE content.item SET title = 'of a zombie' WHERE id = 1")
+    once_files_are_written(monkeypatch, lambda: lake.lab.sql("UPDATE etl.etl_state SET epoch = epoch + 1"))
+    if not is_fenced:
+        monkeypatch.setitem(state.SQL, "fence", state.SQL["fence"].replace("epoch = %(epoch)s", "true"))
+    lake.lab.run(pipeline)
+    assert (lake.table.metadata_location == before) is is_fenced
+    assert (lake.rows(["id"])["1"]["title"] == "item 1") is is_fenced
+
+
+def test_a_commit_of_somebody_else_amid_a_run_is_seen(lake: LakeSink, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pointer is not where the run left it: nothing is committed, and the next attempt looks at the lake itself."""
+    pipeline = items(lake)
+    went(lake, pipeline)
+    lake.lab.sql("UPDATE content.item SET title = 'other' WHERE id = 1")
+    once_files_are_written(monkeypatch, lambda: lake.damage("2", "3", {"id": 99, "title": "stranger"}))
+    assert went(lake, pipeline) == (3, 1)
+    assert lake.lab.last_run(pipeline)["attempt"] == 2
+    assert_equal(lake, pipeline)

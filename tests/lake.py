@@ -1,0 +1,88 @@
+"""A mart in a lake, as people see it who know nothing of Vitrina: pyiceberg's own catalogue over the warehouse."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from psycopg.conninfo import conninfo_to_dict
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
+from sqlalchemy import URL
+
+from tests.support import Lab
+from vitrina.testing.marts import Rows, as_rows
+
+
+@dataclass
+class LakeSink:
+    """A table of Iceberg in a folder."""
+
+    lab: Lab
+    folder: Path
+    target: str = "lake:cinema.mart"
+
+    def __post_init__(self) -> None:
+        self.lab.configure(lake_url=f"file://{self.folder}", allowed_lake_tables=["cinema.*"], lake_unused_seconds=0)
+
+    @property
+    def catalogue(self) -> SqlCatalog:
+        """As anybody opens it."""
+        parts = conninfo_to_dict(self.lab.conninfo)
+        where = {"host": str(parts["host"]), "port": str(parts["port"]), "options": "-csearch_path=etl_lake"}
+        url = URL.create("postgresql+psycopg", str(parts["user"]), database=str(parts["dbname"]), query=where)
+        return SqlCatalog("vitrina", uri=url.render_as_string(hide_password=False))
+
+    @property
+    def table(self) -> Table:
+        """As it is now."""
+        return self.catalogue.load_table(self.target.removeprefix("lake:"))
+
+    def rows(self, key: list[str]) -> Rows:
+        """Read by pyiceberg, and compared in the query's own types."""
+        if not self.catalogue.namespace_exists("cinema"):
+            return {}
+        self.lab.sql("DROP TABLE IF EXISTS public.held")
+        select = self.lab.value(
+            "SELECT coalesce(source_query, 'SELECT * FROM ' || source_table) FROM etl.etl_pipelines"
+        )
+        self.lab.sql(f"CREATE TABLE public.held AS SELECT * FROM ({select}) AS q WITH NO DATA")
+        found = self.table.scan().to_arrow()
+        names = ", ".join(found.column_names)
+        for row in found.to_pylist():
+            values = [json.dumps(value) if isinstance(value, Mapping) else value for value in row.values()]
+            self.lab.sql(f"INSERT INTO public.held ({names}) VALUES ({', '.join(['%s'] * len(values))})", *values)
+        return as_rows(self.lab, f"SELECT {names} FROM public.held", key)
+
+    def damage(self, changed: str, deleted: str, added: dict[str, Any]) -> None:
+        """By somebody who writes to the lake as lakes are written to."""
+        table = self.table
+        old = table.scan(row_filter=f"id == {changed}").to_arrow()
+        other = [row | {"title": "damaged"} for row in old.to_pylist()]
+        table.overwrite(pa.Table.from_pylist(other, schema=old.schema), f"id == {changed}")
+        table.delete(f"id == {deleted}")
+        row = {name: [added.get(name)] for name in old.column_names}
+        table.append(pa.table(row, schema=old.schema))
+
+    @property
+    def by_duckdb(self) -> list[tuple[Any, ...]]:
+        """The rows of the files that count, by an engine that nobody here wrote."""
+        import duckdb  # for those who use it
+
+        files = [task.file.file_path.removeprefix("file://") for task in self.table.scan().plan_files()]
+        found = duckdb.connect().read_parquet(files).order("1").to_arrow_table().to_pylist()
+        return [tuple(row.values()) for row in found]
+
+    def unreferenced(self) -> set[Path]:
+        """Files that no snapshot of the table knows."""
+        io, metadata = self.table.io, self.table.metadata
+        known = {self.table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
+        for snapshot in metadata.snapshots:
+            known.add(snapshot.manifest_list)
+            for manifest in snapshot.manifests(io):
+                entries = manifest.fetch_manifest_entry(io, discard_deleted=False)
+                known |= {manifest.manifest_path, *(entry.data_file.file_path for entry in entries)}
+        here = Path(metadata.location.removeprefix("file://"))
+        return {file for file in here.rglob("*") if file.is_file() and f"file://{file}" not in known}
