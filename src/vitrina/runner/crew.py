@@ -34,6 +34,8 @@ PASS_SECONDS = 30.0  # between two moves of those that nothing concerns
 FAR_BEHIND = 50_000  # changes; then they are moved at once, so that the log can be trimmed
 SETTLE_SECONDS = 0.05  # for the log to come to where an audit has read
 TRIES = 3  # in a row; then it is a run's
+SLOW_SECONDS = 1.0  # a step that takes longer makes those late that share a thread with its mart
+QUICK_SECONDS = 300.0  # without one, until its mart is no longer among the slow ones
 
 
 class Crew:
@@ -47,11 +49,15 @@ class Crew:
         heartbeat: Heartbeat,
         stopping: Event,
         troubles: dict[UUID, Trouble],
-        proven: Callable[[], None],
+        slow: dict[UUID, float],
+        ring: Callable[[], None],
+        *,
+        of_slow: bool,
     ) -> None:
         self.connections, self.source, self.stopping = connections, source, stopping
         self.identity, self.heartbeat, self.troubles = identity, heartbeat, troubles
-        self.proven = proven  # told when a mart has shown that it does no harm
+        self.slow, self.of_slow = slow, of_slow  # marts that belong among slow ones: when each was so last
+        self.ring = ring  # there may be something to take
         self._lock, self._rung = Lock(), Event()
         self._arrived: deque[Followed] = deque()
         self._marts: dict[UUID, Followed] = {}
@@ -188,8 +194,10 @@ class Crew:
             return
         try:
             one.control.check()
+            has_begun, at = one.steps is not None, time.monotonic()
             if not one.advance(self._open(), self.connections, self.identity):
                 self._rested(one)
+            self._time(one, time.monotonic() - at if has_begun else 0.0)
         except StepDown as why:
             self._step_down(one, str(why))
         except LeaseLost as error:
@@ -205,13 +213,32 @@ class Crew:
             log.exception("unexpected error", pipeline=one.claim.name)
             self._step_down(one, f"{type(error).__name__}: {error}")
 
+    def _time(self, one: Followed, took: float) -> None:
+        """A slow mart goes on among others of its kind, as long as it is slow."""
+        pipeline_id, now = one.claim.pipeline_id, time.monotonic()
+        if took > SLOW_SECONDS:
+            self.slow[pipeline_id] = now
+        elif now - self.slow.get(pipeline_id, now) > QUICK_SECONDS:
+            del self.slow[pipeline_id]
+        if self._thread.ident and self.of_slow != (pipeline_id in self.slow) and len(self._marts) > 1:
+            self._hand_over(one)
+
+    def _hand_over(self, one: Followed) -> None:
+        """Another crew goes on with it, from what was committed."""
+        log.info("goes on among others", pipeline=one.claim.name, slow=not self.of_slow)
+        self._wind_up(one)
+        one.close()
+        self._repo().let_go(one.claim)
+        self._forget(one)
+        self.ring()
+
     def _rested(self, one: Followed) -> None:
         self.troubles.pop(one.claim.pipeline_id, None)
         assert one.ledger
         if one.is_suspect:
             self._repo().prove(one.claim)
             one.is_suspect = False
-            self.proven()
+            self.ring()
         if time.monotonic() - one.ledger.told_at > TELL_SECONDS:
             one.ledger.tell()
         self._look_at_mart(one, one.ledger)
