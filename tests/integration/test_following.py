@@ -257,7 +257,7 @@ RATE = "UPDATE content.film_work SET rating = %s WHERE id IN (SELECT id FROM con
 
 def test_a_mart_whose_query_is_slow_keeps_no_other_waiting(live: Living, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it has shown that it is: whoever shares a thread with it waits for its step."""
-    monkeypatch.setattr("vitrina.runner.crew.SLOW_SECONDS", 0.2)
+    monkeypatch.setattr("vitrina.runner.followed.SLOW_SECONDS", 0.2)
     lab, slow = live.lab, live.add(SLOW, name="slow", target_table="analytics.slow")
     quick = live.add(TITLES, name="quick", target_table="analytics.quick")
     with lab.runner():

@@ -17,7 +17,7 @@ from vitrina.meta.db import Connection, translated
 from vitrina.meta.repos.following import FollowingRepo
 from vitrina.meta.repos.leases import Claim
 from vitrina.runner.control import Interrupted, RunControl
-from vitrina.runner.followed import Followed, Trouble
+from vitrina.runner.followed import Followed, Slow, Trouble
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.ledger import HourLedger
@@ -34,8 +34,6 @@ PASS_SECONDS = 30.0  # between two moves of those that nothing concerns
 FAR_BEHIND = 50_000  # changes; then they are moved at once, so that the log can be trimmed
 SETTLE_SECONDS = 0.05  # for the log to come to where an audit has read
 TRIES = 3  # in a row; then it is a run's
-SLOW_SECONDS = 1.0  # a step that takes longer makes those late that share a thread with its mart
-QUICK_SECONDS = 300.0  # without one, until its mart is no longer among the slow ones
 
 
 class Crew:
@@ -49,14 +47,14 @@ class Crew:
         heartbeat: Heartbeat,
         stopping: Event,
         troubles: dict[UUID, Trouble],
-        slow: dict[UUID, float],
+        slow: Slow,
         ring: Callable[[], None],
         *,
         of_slow: bool,
     ) -> None:
         self.connections, self.source, self.stopping = connections, source, stopping
         self.identity, self.heartbeat, self.troubles = identity, heartbeat, troubles
-        self.slow, self.of_slow = slow, of_slow  # marts that belong among slow ones: when each was so last
+        self.slow, self.of_slow = slow, of_slow
         self.ring = ring  # there may be something to take
         self._lock, self._rung = Lock(), Event()
         self._arrived: deque[Followed] = deque()
@@ -215,12 +213,9 @@ class Crew:
 
     def _time(self, one: Followed, took: float) -> None:
         """A slow mart goes on among others of its kind, as long as it is slow."""
-        pipeline_id, now = one.claim.pipeline_id, time.monotonic()
-        if took > SLOW_SECONDS:
-            self.slow[pipeline_id] = now
-        elif now - self.slow.get(pipeline_id, now) > QUICK_SECONDS:
-            del self.slow[pipeline_id]
-        if self._thread.ident and self.of_slow != (pipeline_id in self.slow) and len(self._marts) > 1:
+        self.slow.time(one, took)
+        is_misplaced = self.of_slow != (one.claim.pipeline_id in self.slow)
+        if is_misplaced and one.may_move and self._thread.ident and len(self._marts) > 1:
             self._hand_over(one)
 
     def _hand_over(self, one: Followed) -> None:

@@ -14,7 +14,7 @@ from vitrina.meta.db import Connection
 from vitrina.meta.repos.following import FollowingRepo
 from vitrina.runner.clock import ClockWatch
 from vitrina.runner.crew import Crew
-from vitrina.runner.followed import Trouble
+from vitrina.runner.followed import Slow, Trouble
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.service import Session, pause_after
@@ -44,7 +44,7 @@ class FollowingDesk:
         self.session = Session(lambda: self.connections.open_warehouse("following"))
         self._seen: dict[UUID, float] = {}  # free, and since when
         self._troubles: dict[UUID, Trouble] = {}
-        self._slow: dict[UUID, float] = {}
+        self._slow = Slow()
 
     def work(self) -> None:
         """Whenever there may be something new."""
