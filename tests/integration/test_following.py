@@ -245,6 +245,33 @@ def test_a_mart_that_has_much_to_do_keeps_no_other_waiting(live: Living) -> None
         wait_for(lambda: is_equal(lab, much), 60)
 
 
+SLOW = """
+    SELECT f.id AS film_id, (SELECT sum(length(md5((a * b)::text)))
+                             FROM generate_series(1, 3000) a, generate_series(1, 500) b WHERE f.rating >= 1000) AS much
+    FROM content.film_work f"""
+READING = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE state = 'active' AND query LIKE '%generate_series(1, 3000)%' AND pid <> pg_backend_pid()"""
+RATE = "UPDATE content.film_work SET rating = %s WHERE id IN (SELECT id FROM content.film_work ORDER BY id LIMIT %s)"
+
+
+def test_a_mart_whose_query_is_slow_keeps_no_other_waiting(live: Living, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it has shown that it is: whoever shares a thread with it waits for its step."""
+    monkeypatch.setattr("vitrina.runner.followed.SLOW_SECONDS", 0.2)
+    lab, slow = live.lab, live.add(SLOW, name="slow", target_table="analytics.slow")
+    quick = live.add(TITLES, name="quick", target_table="analytics.quick")
+    with lab.runner():
+        wait_for(lambda: is_followed(lab, slow) and is_followed(lab, quick), 30)
+        lab.sql(RATE, 1000, 1)
+        wait_for(lambda: is_equal(lab, slow), 60)
+        wait_for(lambda: is_followed(lab, slow) and not lab.value(READING))
+        lab.sql(RATE, 1001, 8)
+        wait_for(lambda: lab.value(READING))
+        lab.sql("UPDATE content.film_work SET title = title || '!'")
+        wait_for(lambda: is_equal(lab, quick))
+        assert lab.value(READING), "it is at its first step still"
+
+
 def test_who_keeps_one_pipeline_locked_keeps_no_other_mart_waiting(live: Living) -> None:
     """Somebody pauses it in psql, and goes to lunch before COMMIT."""
     lab, locked = live.lab, live.add(TITLES, name="locked", target_table="analytics.locked")

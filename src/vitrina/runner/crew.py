@@ -17,7 +17,7 @@ from vitrina.meta.db import Connection, translated
 from vitrina.meta.repos.following import FollowingRepo
 from vitrina.meta.repos.leases import Claim
 from vitrina.runner.control import Interrupted, RunControl
-from vitrina.runner.followed import Followed, Trouble
+from vitrina.runner.followed import Followed, Slow, Trouble
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.ledger import HourLedger
@@ -47,11 +47,15 @@ class Crew:
         heartbeat: Heartbeat,
         stopping: Event,
         troubles: dict[UUID, Trouble],
-        proven: Callable[[], None],
+        slow: Slow,
+        ring: Callable[[], None],
+        *,
+        of_slow: bool,
     ) -> None:
         self.connections, self.source, self.stopping = connections, source, stopping
         self.identity, self.heartbeat, self.troubles = identity, heartbeat, troubles
-        self.proven = proven  # told when a mart has shown that it does no harm
+        self.slow, self.of_slow = slow, of_slow
+        self.ring = ring  # there may be something to take
         self._lock, self._rung = Lock(), Event()
         self._arrived: deque[Followed] = deque()
         self._marts: dict[UUID, Followed] = {}
@@ -188,8 +192,10 @@ class Crew:
             return
         try:
             one.control.check()
+            has_begun, at = one.steps is not None, time.monotonic()
             if not one.advance(self._open(), self.connections, self.identity):
                 self._rested(one)
+            self._time(one, time.monotonic() - at if has_begun else 0.0)
         except StepDown as why:
             self._step_down(one, str(why))
         except LeaseLost as error:
@@ -205,13 +211,29 @@ class Crew:
             log.exception("unexpected error", pipeline=one.claim.name)
             self._step_down(one, f"{type(error).__name__}: {error}")
 
+    def _time(self, one: Followed, took: float) -> None:
+        """A slow mart goes on among others of its kind, as long as it is slow."""
+        self.slow.time(one, took)
+        is_misplaced = self.of_slow != (one.claim.pipeline_id in self.slow)
+        if is_misplaced and one.may_move and self._thread.ident and len(self._marts) > 1:
+            self._hand_over(one)
+
+    def _hand_over(self, one: Followed) -> None:
+        """Another crew goes on with it, from what was committed."""
+        log.info("goes on among others", pipeline=one.claim.name, slow=not self.of_slow)
+        self._wind_up(one)
+        one.close()
+        self._repo().let_go(one.claim)
+        self._forget(one)
+        self.ring()
+
     def _rested(self, one: Followed) -> None:
         self.troubles.pop(one.claim.pipeline_id, None)
         assert one.ledger
         if one.is_suspect:
             self._repo().prove(one.claim)
             one.is_suspect = False
-            self.proven()
+            self.ring()
         if time.monotonic() - one.ledger.told_at > TELL_SECONDS:
             one.ledger.tell()
         self._look_at_mart(one, one.ledger)

@@ -1,9 +1,11 @@
 """One mart in a crew's hands: begun as a run is, and driven a step at a time."""
 
+import time
 from collections.abc import Generator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from uuid import UUID
 
 from vitrina.capture.log import Tip
 from vitrina.domain.errors import VitrinaError
@@ -23,6 +25,9 @@ from vitrina.runner.sharing import Sessions
 from vitrina.sinks.registry import resolve_mode
 from vitrina.sources.connections import Connections
 
+SLOW_SECONDS = 1.0  # a step that takes longer makes those late that share a thread with its mart
+SLOW_STEPS = 3  # then the end of its slice is not waited for
+QUICK_SECONDS = 300.0  # without one, until its mart is no longer among the slow ones
 LOCKS = {"lock_timeout": "1s"}  # whoever locks a mart keeps the others of its crew no longer
 
 
@@ -32,6 +37,25 @@ class Trouble:
 
     count: int = 0
     at: float = 0.0
+
+
+@dataclass
+class Slow:
+    """The marts of a runner whose steps are slow, and when each was so last; monotonic."""
+
+    at: dict[UUID, float] = field(default_factory=dict)
+
+    def time(self, one: "Followed", took: float) -> None:
+        """A step took so long."""
+        pipeline_id, now = one.claim.pipeline_id, time.monotonic()
+        if took > SLOW_SECONDS:
+            self.at[pipeline_id] = now
+            one.slow_steps += 1
+        elif now - self.at.get(pipeline_id, now) > QUICK_SECONDS:
+            del self.at[pipeline_id]
+
+    def __contains__(self, pipeline_id: UUID) -> bool:
+        return pipeline_id in self.at
 
 
 @dataclass
@@ -46,6 +70,7 @@ class Followed:
     ledger: HourLedger | None = None
     stay: Staying | None = None
     is_busy: bool = True
+    slow_steps: int = 0
     kept: int = 0  # the last change that its position in the meta-store is at
 
     def is_due(self, tip: Tip, now: float) -> bool:
@@ -58,6 +83,11 @@ class Followed:
     def rests(self) -> bool:
         """It has everything that concerns it."""
         return self.stay is not None and not self.is_busy and not self.stay.waits
+
+    @property
+    def may_move(self) -> bool:
+        """Whether somebody else may as well go on: nothing is begun, or the rest would take long."""
+        return not self.is_busy or self.slow_steps >= SLOW_STEPS
 
     def advance(self, shared: Sessions, connections: Connections, identity: Identity) -> bool:
         """One step, committed; False: it rests."""

@@ -14,7 +14,7 @@ from vitrina.meta.db import Connection
 from vitrina.meta.repos.following import FollowingRepo
 from vitrina.runner.clock import ClockWatch
 from vitrina.runner.crew import Crew
-from vitrina.runner.followed import Trouble
+from vitrina.runner.followed import Slow, Trouble
 from vitrina.runner.heartbeat import Heartbeat
 from vitrina.runner.identity import Identity
 from vitrina.runner.service import Session, pause_after
@@ -44,6 +44,7 @@ class FollowingDesk:
         self.session = Session(lambda: self.connections.open_warehouse("following"))
         self._seen: dict[UUID, float] = {}  # free, and since when
         self._troubles: dict[UUID, Trouble] = {}
+        self._slow = Slow()
 
     def work(self) -> None:
         """Whenever there may be something new."""
@@ -133,15 +134,16 @@ class FollowingDesk:
         return trouble is None or time.monotonic() - trouble.at > pause_after(trouble.count, MOST_SECONDS)
 
     def _crew_for(self, row: DictRow, *, threads: bool) -> Crew:
-        """One neighbour's trouble is its own: who shares a thread shares source and kind of sink."""
-        key = (row["source"], *neighbours_of(row["source"], row["target"]))
+        """One neighbour's trouble is its own: who shares a thread shares source and kind of sink, and is as quick."""
+        of_slow = row["id"] in self._slow
+        key = (row["source"], *neighbours_of(row["source"], row["target"]), *(["slow"] if of_slow else []))
         crews = self.crews[key]
         least = min(crews, key=lambda crew: len(crew.held()), default=None)
         if least and (len(crews) == CREWS or len(least.held()) < ENOUGH):
             return least
-        crew = Crew(
-            self.connections, row["source"], self.identity, self.heartbeat, self.stopping, self._troubles, self.ring
-        )
+        known = self._troubles, self._slow, self.ring
+        shared = self.connections, row["source"], self.identity, self.heartbeat, self.stopping
+        crew = Crew(*shared, *known, of_slow=of_slow)
         crews.append(crew)
         if threads:
             crew.start()
