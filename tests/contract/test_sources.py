@@ -125,8 +125,8 @@ def test_a_reader_who_may_read_nothing_is_told_so_before_anything_else(api: Api,
 @pytest.mark.parametrize(
     ("query", "grant"),
     [
-        ("SELECT s.id FROM sales.secrets s", "GRANT SELECT ON secrets TO"),
-        ("SELECT f.id FROM content.film_work f", "GRANT USAGE ON SCHEMA content TO"),
+        ("SELECT s.id FROM sales.secrets s", 'GRANT SELECT ON "sales"."secrets" TO'),
+        ("SELECT f.id FROM content.film_work f", 'GRANT USAGE ON SCHEMA "content" TO'),
     ],
 )
 def test_who_validates_what_is_closed_to_the_reader_is_told_what_to_grant(api: Api, query: str, grant: str) -> None:

@@ -91,7 +91,7 @@ def test_a_role_that_may_not_works_all_the_same_and_the_doctor_says_what_to_do(l
         with connect(conninfo, "t") as conn:
             check = temporary_files(conn, "source other", "20GB")
         assert (check.level, check.about) == ("warn", "temporary files, source other")
-        assert "GRANT SET ON PARAMETER temp_file_limit TO stranger_" in check.remedy
+        assert 'GRANT SET ON PARAMETER temp_file_limit TO "stranger_' in check.remedy
 
 
 def test_a_lower_limit_of_the_role_itself_holds(lab: Lab) -> None:

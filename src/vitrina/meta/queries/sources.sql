@@ -43,3 +43,9 @@ SELECT n.nspname::text AS schema, c.relname::text AS name,
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = ANY (%(schemas)s) AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
 ORDER BY 1, 2 LIMIT %(limit)s + 1
+
+-- name: closed
+-- Those of that name which this role may not read; two are enough to know that it is not the only one.
+SELECT n.nspname AS schema FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relname = %(table)s AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT has_table_privilege(c.oid, 'SELECT')
+LIMIT 2
