@@ -30,6 +30,7 @@ LOCKED: dict[str, Any] = {
     "adopt": True,
     "impact": {"content.film_work": "SELECT id AS film_id FROM changed"},
     "checks": [{"name": "titled", "not_null": ["title"], "effect": "block"}],
+    "keep_changes": 3,
     "tasks": PLAN["tasks"],
 }
 FREE: dict[str, Any] = {
