@@ -119,6 +119,9 @@ class Settings(BaseSettings):
     elasticsearch_ca_file: Path | None = None
     elasticsearch_cache: Path | None = None
 
+    # ClickHouse: http://user:password@host:8123, or https://…:8443. Without it there is none.
+    clickhouse_url: SecretStr | None = None
+
     # The API, and how the command line finds it.
     host: str = "127.0.0.1"
     port: int = Field(default=8765, ge=0, le=65535)
@@ -141,6 +144,7 @@ class Settings(BaseSettings):
     allowed_source_schemas: Names = ["public"]
     allowed_target_tables: Names = ["analytics.*"]
     allowed_es_indexes: Names = []
+    allowed_clickhouse_tables: Names = []  # database.table
     allowed_other_targets: Names = []  # of writers that plug-ins bring, with their prefix: sqlite:*
     allowed_functions: Names = []  # schema.name: functions that a query may call though the guard would refuse them
     trusted_owners: Names = []  # roles whose triggers and the like may run as a mart is written, as vitrina_writer
@@ -214,7 +218,12 @@ class Settings(BaseSettings):
     @property
     def whitelist(self) -> Whitelist:
         """Where pipelines may write."""
-        return Whitelist(self.allowed_target_tables, self.allowed_es_indexes, self.allowed_other_targets)
+        return Whitelist(
+            self.allowed_target_tables,
+            self.allowed_es_indexes,
+            self.allowed_other_targets,
+            self.allowed_clickhouse_tables,
+        )
 
     @property
     def mart_schemas(self) -> list[str]:

@@ -7,12 +7,13 @@ from vitrina import __version__, bootstrap
 from vitrina.cli.checking import UP, Check, Checks
 from vitrina.cli.processes import Background
 from vitrina.client import Client, ClientError, Runner, find_token, find_url, is_alive
-from vitrina.domain.policy import ES_TARGET_PREFIX
+from vitrina.domain.policy import CLICKHOUSE_TARGET_PREFIX, ES_TARGET_PREFIX
 from vitrina.embedded.elasticsearch import embedded_elasticsearch, find_server
 from vitrina.settings import Settings
 
 SEARCH_VERSIONS = ("8", "9")
 UP_SEARCH = "vitrina up --search (after vitrina down, if the stack runs)"
+SINKS = {ES_TARGET_PREFIX: "Elasticsearch", CLICKHOUSE_TARGET_PREFIX: "ClickHouse"}
 
 
 def check_search(settings: Settings) -> Checks:
@@ -78,7 +79,7 @@ def find_neighbours(runners: Sequence[Runner]) -> Checks:
     """Who does not answer the runners: their pipelines wait, and nobody else."""
     for runner in runners:
         for name, outage in runner.neighbours.items():
-            who = "Elasticsearch" if name == ES_TARGET_PREFIX else f"source {name}"
+            who = SINKS.get(name, f"source {name}")
             said = f"{runner.name} waits for {who} since {outage['since']}: {outage['error']}"
             yield Check("warn", "neighbours", said, "look at it; what waits goes on by itself once it answers")
 

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from vitrina.domain.errors import ConfigError
 
 ES_TARGET_PREFIX = "es:"
+CLICKHOUSE_TARGET_PREFIX = "ch:"
 NAME = r"[a-z_][a-z0-9_]{0,62}"
 TABLE = re.compile(rf"({NAME})\.({NAME})")
 INDEX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,199}")
@@ -21,11 +22,15 @@ class Whitelist:
     tables: Sequence[str]
     indexes: Sequence[str]
     others: Sequence[str] = ()  # with their prefixes: sqlite:*
+    clickhouse: Sequence[str] = ()
 
     def rule(self, target: str) -> tuple[str, Sequence[str], re.Pattern[str], str]:
         """For this target: the setting, its patterns, what a name is like, and the name."""
         if target.startswith(ES_TARGET_PREFIX):
             return "VITRINA_ALLOWED_ES_INDEXES", self.indexes, INDEX, target.removeprefix(ES_TARGET_PREFIX)
+        if target.startswith(CLICKHOUSE_TARGET_PREFIX):
+            name = target.removeprefix(CLICKHOUSE_TARGET_PREFIX)
+            return "VITRINA_ALLOWED_CLICKHOUSE_TABLES", self.clickhouse, TABLE, name
         if ":" in target:
             return "VITRINA_ALLOWED_OTHER_TARGETS", self.others, PREFIXED, target
         return "VITRINA_ALLOWED_TARGET_TABLES", self.tables, TABLE, target

@@ -68,7 +68,7 @@ def plugged_findings(
     data = {"target": plan.target, "fields": [c.name for c in shape.columns]}
     yield Finding("info", "target_table", Code.MART_HAS if fits else Code.WOULD_BE_MADE, data)
     if served is not None and not fits:
-        yield from _drift(plan, shape, served)
+        yield from drift_findings(plan, shape, served)
 
 
 def _name(plan: Plan) -> str:
@@ -94,10 +94,11 @@ def _served_findings(plan: Plan, shape: IndexShape, served: Served | None) -> It
         yield Finding("info", "target_table", Code.INDEX_HAS, data)
     else:
         yield Finding("info", "target_table", Code.WOULD_REBUILD_INDEX, data)
-        yield from _drift(plan, shape, served)
+        yield from drift_findings(plan, shape, served)
 
 
-def _drift(plan: Plan, shape: Shape, served: Served) -> Iterator[Finding]:
+def drift_findings(plan: Plan, shape: Shape, served: Served) -> Iterator[Finding]:
+    """What somebody has to agree to first."""
     drift = Drift.between(served.columns, {c.name: c.type for c in shape.columns})
     if drift.is_refused(plan.on_drift):
         yield Finding("warning", "target_table", drift.code, drift.data)

@@ -8,12 +8,13 @@ from uuid import UUID
 
 from psycopg import sql
 
+from vitrina.control.services.columnar import clickhouse_findings
 from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings, plugged_findings
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.findings import Code, Finding, Level, place_of, refusal
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
-from vitrina.domain.policy import is_allowed_target, require_allowed_target, split_table
+from vitrina.domain.policy import CLICKHOUSE_TARGET_PREFIX, is_allowed_target, require_allowed_target, split_table
 from vitrina.domain.wording import NESTED, Json
 from vitrina.engine.asking import Asked
 from vitrina.engine.converge import MartSql
@@ -197,6 +198,7 @@ class Validation:
         unknown = set(plan.mapping) - {c.name for c in output}
         with self._found("mapping" if unknown else "target_table"):
             findings = index_findings if abilities_of(plan.target).is_mapped else plugged_findings
+            findings = clickhouse_findings if plan.target.startswith(CLICKHOUSE_TARGET_PREFIX) else findings
             self.findings += findings(plan, output, self.connections.settings, self.served(pipeline.id))
 
     def _check_checks(self, plan: Plan, asked: Asked) -> None:
