@@ -25,9 +25,7 @@ def test_the_pages_pipeline_is_kept_and_its_query_gives_rows(click_mart: ClickMa
     went(click_mart, stored)
     assert_equal(click_mart, stored)
     genres = click_mart.read(query.replace("cinema.film_card", click_mart.name))
-    films = (
-        "SELECT name, count(*) FROM content.genre g JOIN content.genre_film_work f ON f.genre_id = g.id GROUP BY 1"
-    )
+    films = "SELECT name, count(*) FROM content.genre g JOIN content.genre_film_work f ON f.genre_id = g.id GROUP BY 1"
     assert {row["genre"]: row["films"] for row in genres} == dict(click_mart.lab.sql(films))
 
 

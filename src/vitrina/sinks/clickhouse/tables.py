@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from vitrina.domain.policy import split_table
 from vitrina.sinks.clickhouse.types import ORDERED, Kind
 
 OURS = "vitrina_"
@@ -111,7 +112,7 @@ class Names:
     @classmethod
     def of(cls, mart: str) -> "Names":
         """From the target without its prefix."""
-        return cls(*mart.split(".", 1))
+        return cls(*split_table(mart))
 
     def full(self, table: str) -> str:
         """A table of this database, in a statement."""
