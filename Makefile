@@ -7,6 +7,7 @@ READY  := $(VENV)/.ready
 FLOW   := integrations/airflow/.venv
 DBT    := integrations/dbt/.venv
 MAKER  := integrations/openapi/.venv
+ENGINE := integrations/clickhouse/.venv
 ARGS   ?=
 ROUNDS ?= 100
 SCALE  ?= full
@@ -16,7 +17,7 @@ COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 
-.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-openapi test-openid lint openapi reference \
+.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-openapi test-openid lint openapi reference \
         security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-page bench-changes bench-console \
         screenshots assets faults races model mutations load helm lock clean
 
@@ -57,7 +58,7 @@ coverage: $(READY)  ## lines and branches that the unit and integration tests re
 	@$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not long and not opensearch" tests/unit tests/integration $(ARGS); code=$$?; \
 	$(BIN)/coverage combine -q && $(BIN)/coverage html -q && $(BIN)/coverage report; exit $$code
 
-$(FLOW)/.ready $(DBT)/.ready $(MAKER)/.ready: %/.venv/.ready: %/requirements.lock
+$(FLOW)/.ready $(DBT)/.ready $(MAKER)/.ready $(ENGINE)/.ready: %/.venv/.ready: %/requirements.lock
 	@echo "setting up $(@D) …"
 	@$(PYTHON) tools/environment.py $(@D) $< --no-deps
 	@touch $@
@@ -72,6 +73,9 @@ test-airflow: $(READY) $(FLOW)/.ready airflow-wheel  ## the Airflow provider, on
 
 test-dbt: $(READY) $(DBT)/.ready  ## the recipe for dbt, with a real dbt (fetched: 60 packages)
 	@$(BIN)/python -m pytest -n 0 tests/acceptance/test_recipes.py -k dbt $(ARGS)
+
+test-clickhouse: $(READY) $(if $(CLICKHOUSE_URL),,$(ENGINE)/.ready)  ## marts in ClickHouse, on its engine (chDB, fetched: 950 MB) or at CLICKHOUSE_URL
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.conftest integrations/clickhouse/tests $(ARGS)
 
 test-openapi: $(READY) $(MAKER)/.ready  ## a client that is made from docs/openapi.json, on the real API (fetched: 25 packages)
 	@$(BIN)/python -m pytest -n 0 tests/contract/test_made_client.py $(ARGS)
@@ -177,9 +181,9 @@ helm:  ## build Helm for the chart's tests, where there is none (needs Go)
 
 lock: $(READY)  ## pin the dependencies anew
 	@echo 'hatchling>=1.26' | $(BIN)/uv pip compile -q - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o infra/build.lock
-	@$(BIN)/uv pip compile -q pyproject.toml --extra oidc --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
+	@$(BIN)/uv pip compile -q pyproject.toml --extra oidc --extra clickhouse --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements-dev.lock
-	@for neighbour in airflow dbt openapi; do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
+	@for neighbour in airflow dbt clickhouse openapi; do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
 
 clean:  ## remove what set-up and tests made
-	@rm -rf $(VENV) $(FLOW) $(DBT) $(MAKER) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(FLOW) $(DBT) $(MAKER) $(ENGINE) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

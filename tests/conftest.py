@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from tests import choosing, patience, room
+from tests.clickhouse import ClickMart, open_mart, server_or_skip
 from tests.elastic import ELASTICSEARCH, OPENSEARCH, Search, open_search
 from tests.sinks import SqliteSink, install_example
 from tests.support import (
@@ -215,3 +216,17 @@ def sqlite(lab: Lab, plug_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("SQLITE_MARTS", str(tmp_path))
     lab.configure(allowed_other_targets=["sqlite:*"])
     return SqliteSink(lab, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of ClickHouse's engine, of one for each worker."""
+    with server_or_skip(tmp_path_factory.mktemp("clickhouse")) as url:
+        yield url
+
+
+@pytest.fixture
+def click_mart(lab: Lab, clickhouse: str) -> Iterator[ClickMart]:
+    """A lab that may write to a database of its own there."""
+    with open_mart(lab, clickhouse) as mart:
+        yield mart

@@ -133,6 +133,9 @@ class Settings(BaseSettings):
     lake_snapshot_days: float = Field(default=5, ge=0)  # how long a table can be read as it was
     lake_unused_seconds: float = Field(default=3600, ge=0)  # how long a file may lie there that no table knows
 
+    # ClickHouse: http://user:password@host:8123, or https://…:8443. Without it there is none.
+    clickhouse_url: SecretStr | None = None
+
     # The API, and how the command line finds it.
     host: str = "127.0.0.1"
     port: int = Field(default=8765, ge=0, le=65535)
@@ -157,6 +160,7 @@ class Settings(BaseSettings):
     allowed_es_indexes: Names = []
     allowed_opensearch_indexes: Names = []
     allowed_lake_tables: Names = []
+    allowed_clickhouse_tables: Names = []  # database.table
     allowed_other_targets: Names = []  # of writers that plug-ins bring, with their prefix: sqlite:*
     allowed_functions: Names = []  # schema.name: functions that a query may call though the guard would refuse them
     trusted_owners: Names = []  # roles whose triggers and the like may run as a mart is written, as vitrina_writer

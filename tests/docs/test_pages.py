@@ -25,6 +25,7 @@ TABLES = {"cli.md"}  # whose rows begin with a command
 ELSEWHERE = {  # run by tests of their own, which need more than this stack
     "reference.md",  # nothing in it is to be run
     "airflow.md",  # integrations/airflow/tests
+    "clickhouse.md",  # integrations/clickhouse/tests
     "client.md",  # tests/acceptance/test_docs_client.py
     "recipes.md",  # tests/acceptance/test_recipes.py
     "own-postgres.md",  # tests/docs/test_own_postgres.py

@@ -11,8 +11,8 @@ import pytest
 from tools import steady
 
 ROOT = Path(__file__).parents[2]
-TARGETS = ".venv/.ready lint helm test-long test-pg15 test-es9 test-airflow test-dbt test-openapi"
-NEIGHBOURS = " ".join(f"integrations/{name}/.venv/.ready" for name in ("airflow", "dbt", "openapi"))
+TARGETS = ".venv/.ready lint helm test-long test-pg15 test-es9 test-airflow test-dbt test-clickhouse test-openapi"
+NEIGHBOURS = " ".join(f"integrations/{name}/.venv/.ready" for name in ("airflow", "dbt", "clickhouse", "openapi"))
 MAKEFILE = f"""
 .PHONY: test {TARGETS} {NEIGHBOURS}
 {TARGETS} {NEIGHBOURS}:

@@ -143,6 +143,11 @@ class Code(Worded):
         "there is no OpenSearch: OPENSEARCH_URL is not set where this was checked, so a run would fail",
         "set OPENSEARCH_URL=http://host:9200 for the API and the runners",
     )
+    NO_CLICKHOUSE = (
+        "no_clickhouse",
+        "there is no ClickHouse: VITRINA_CLICKHOUSE_URL is not set where this was checked, so a run would fail",
+        "set VITRINA_CLICKHOUSE_URL=http://user:password@host:8123 for the API and the runners",
+    )
     ADOPTS = (
         "adopts",
         "whatever {index} is now is replaced, whole documents at a time: fields of others are lost",

@@ -9,10 +9,12 @@ from vitrina.domain.errors import ConfigError
 
 ES_TARGET_PREFIX = "es:"
 OS_TARGET_PREFIX = "os:"
+CLICKHOUSE_TARGET_PREFIX = "ch:"
 LAKE_TARGET_PREFIX = "lake:"
 SINK_NAMES = {  # for people
     ES_TARGET_PREFIX: "Elasticsearch",
     OS_TARGET_PREFIX: "OpenSearch",
+    CLICKHOUSE_TARGET_PREFIX: "ClickHouse",
     LAKE_TARGET_PREFIX: "the lake",
 }
 NAME = r"[a-z_][a-z0-9_]{0,62}"
@@ -38,6 +40,9 @@ RULES = {
     ),
     OS_TARGET_PREFIX: Rule(
         "allowed_opensearch_indexes", INDEX, "os:index, of the letters a to z in lower case, digits, - _ and ."
+    ),
+    CLICKHOUSE_TARGET_PREFIX: Rule(
+        "allowed_clickhouse_tables", TABLE, "ch:database.table, of the letters a to z in lower case, digits and _"
     ),
     LAKE_TARGET_PREFIX: Rule(
         "allowed_lake_tables", TABLE, "lake:namespace.table, of the letters a to z in lower case, digits and _"

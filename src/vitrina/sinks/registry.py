@@ -16,6 +16,7 @@ from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import expired
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
+from vitrina.sinks.clickhouse.sink import ClickHouseSink
 from vitrina.sinks.documents.sink import DocumentSink
 from vitrina.sinks.documents.tidying import drop_orphans
 from vitrina.sinks.elasticsearch.sink import ElasticSink
@@ -33,6 +34,7 @@ KINDS: dict[str, Sink] = {
     TABLE: TableSink(),
     "lake": LakeSink(),
     "es": ElasticSink(),
+    "ch": ClickHouseSink(),
     "os": OpenSearchSink(),
 }
 

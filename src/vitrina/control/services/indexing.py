@@ -14,7 +14,6 @@ from vitrina.meta.repos.indexes import IndexRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.settings import Settings
 from vitrina.sinks.documents.shape import Shape
-from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.registry import resolve_sink
 from vitrina.sinks.search.client import SearchClient
 from vitrina.sinks.search.shape import IndexShape
@@ -65,24 +64,7 @@ def plugged_findings(
     data = {"target": plan.target, "fields": [c.name for c in shape.columns]}
     yield Finding("info", "target_table", Code.MART_HAS if fits else Code.WOULD_BE_MADE, data)
     if served is not None and not fits:
-        yield from _drift(plan, shape, served)
-
-
-def lake_findings(plan: Plan, output: Sequence[Column], settings: Settings, served: Served | None) -> Iterator[Finding]:
-    """About a table of a lake; a ConfigError if it cannot keep what the query gives."""
-    if not settings.lake_url:
-        yield Finding("warning", "target_table", Code.NO_LAKE)
-    shape = LakeShape.of(plan, output)
-    if shape.as_text:
-        yield Finding("warning", "source_query", Code.KEPT_AS_TEXT, {"columns": shape.as_text})
-    if served and (served.target, served.shape) == (plan.target, shape.fingerprint):
-        data = {"target": plan.target, "fields": [c.name for c in shape.columns]}
-        yield Finding("info", "target_table", Code.MART_HAS, data)
-        return
-    statement = f"CREATE TABLE {split_prefix(plan.target)[1]} {shape.definitions} USING iceberg"
-    yield Finding("info", "target_table", Code.WOULD_CREATE_TABLE, {"statement": statement})
-    if served is not None:
-        yield from _drift(plan, shape, served)
+        yield from drift_findings(plan, shape, served)
 
 
 def _name(plan: Plan) -> str:
@@ -109,10 +91,11 @@ def _served_findings(plan: Plan, shape: IndexShape, served: Served | None) -> It
         yield Finding("info", "target_table", Code.INDEX_HAS, data)
     else:
         yield Finding("info", "target_table", Code.WOULD_REBUILD_INDEX, data)
-        yield from _drift(plan, shape, served)
+        yield from drift_findings(plan, shape, served)
 
 
-def _drift(plan: Plan, shape: Shape, served: Served) -> Iterator[Finding]:
+def drift_findings(plan: Plan, shape: Shape, served: Served) -> Iterator[Finding]:
+    """What somebody has to agree to first."""
     drift = Drift.between(served.columns, {c.name: c.type for c in shape.columns})
     if drift.is_refused(plan.on_drift):
         yield Finding("warning", "target_table", drift.code, drift.data)

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from psycopg import sql
 
+from vitrina.control.services.columnar import TYPED
 from vitrina.control.services.following import live_findings, with_own_impact
-from vitrina.control.services.indexing import Served, index_findings, lake_findings, plugged_findings
+from vitrina.control.services.indexing import Served, index_findings, plugged_findings
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.findings import Code, Finding, Level, place_of, refusal
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
@@ -196,9 +197,8 @@ class Validation:
     def _check_index(self, pipeline: Pipeline, plan: Plan, output: list[Column]) -> None:
         unknown = set(plan.mapping) - {c.name for c in output}
         with self._found("mapping" if unknown else "target_table"):
-            can = abilities_of(plan.target)
-            kept = lake_findings if can.commits_with_checkpoint else plugged_findings
-            findings = index_findings if can.is_mapped else kept
+            kept = index_findings if abilities_of(plan.target).is_mapped else plugged_findings
+            findings = TYPED.get(plan.target.partition(":")[0], kept)
             self.findings += findings(plan, output, self.connections.settings, self.served(pipeline.id))
 
     def _check_checks(self, plan: Plan, asked: Asked) -> None:

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Plan
-from vitrina.sinks.documents.types import FieldType
+from vitrina.sinks.documents.types import FieldType, checked_type
 from vitrina.sql.describe import Column
 
 DOCUMENT = "vitrina_doc"
@@ -74,9 +74,17 @@ class Shape:
         kind = FieldType.of(next(c.type for c in self.columns if c.name == name))
         return sql.SQL(CANONICAL.get(kind.element, "{}::text")).format(column)
 
+    def value(self, column: Column) -> sql.Composable:
+        """Of a column, as `row_to_json` should see it."""
+        return FieldType.of(column.type).value(sql.SQL("q.{}").format(column.identifier))
+
+    def checked_type(self, type_: str) -> str:
+        """As which type a check sees the value in a document."""
+        return checked_type(type_)
+
     def _with_documents(self, kept: Sequence[str], rows: sql.Composable) -> sql.Composed:
         """Keys and cursors as they are, because rows are found by them, and beside them the document."""
-        fields = [sql.SQL("{} AS {}").format(_value(c), c.identifier) for c in self.columns]
+        fields = [sql.SQL("{} AS {}").format(self.value(c), c.identifier) for c in self.columns]
         text = "SELECT {}, pg_catalog.row_to_json(d.*)::text AS {} FROM {} AS q CROSS JOIN LATERAL (SELECT {}) AS d"
         names = COMMA.join(sql.SQL("q.{}").format(sql.Identifier(name)) for name in kept)
         return sql.SQL(text).format(names, sql.Identifier(DOCUMENT), rows, COMMA.join(fields))
@@ -85,10 +93,6 @@ class Shape:
 def digest_of(*parts: object) -> str:
     """A short one."""
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _value(column: Column) -> sql.Composable:
-    return FieldType.of(column.type).value(sql.SQL("q.{}").format(column.identifier))
 
 
 def check_key(columns: Sequence[Column], plan: Plan) -> None:

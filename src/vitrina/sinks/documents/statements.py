@@ -136,7 +136,7 @@ class ShadowSql(MartSql):
 
     def asked(self) -> Asked:
         """The documents as checks see them."""
-        return asked_of_documents(self.shape.columns, self.mart.key)
+        return asked_of_documents(self.shape.columns, self.mart.key, self.shape.checked_type)
 
     def all_rows(self) -> None:
         """They are elsewhere."""
@@ -236,9 +236,11 @@ class ShadowSql(MartSql):
         )
 
 
-def asked_of_documents(columns: Sequence[Column], key: Sequence[str]) -> Asked:
+def asked_of_documents(
+    columns: Sequence[Column], key: Sequence[str], seen_as: Callable[[str], str] = checked_type
+) -> Asked:
     """What checks see of documents of these columns: a value that JSON holds in another form is jsonb."""
-    seen = [(c, checked_type(c.type)) for c in columns]
+    seen = [(c, seen_as(c.type)) for c in columns]
     return Asked({c.name: t for c, t in seen}, tuple(key), {c.name: c.operators for c, t in seen if t == c.type})
 
 

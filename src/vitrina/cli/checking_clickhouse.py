@@ -1,0 +1,24 @@
+"""The doctor's look at ClickHouse."""
+
+from contextlib import closing
+
+from vitrina.cli.checking import Check, Checks
+from vitrina.settings import Settings
+
+
+def check_clickhouse(settings: Settings) -> Checks:
+    """Only pipelines to ch: need it: without an address there is nothing to say."""
+    if settings.clickhouse_url is None:
+        return
+    from vitrina.sinks.clickhouse.client import LITTLE_TIME, ClickHouse, shown  # only here: most have none
+
+    with closing(ClickHouse(settings, LITTLE_TIME)) as server:
+        version = server.version()
+    where = shown(settings.clickhouse_url.get_secret_value())
+    yield Check("ok", "ClickHouse", f"version {version} at {where}")
+    allowed = ", ".join(settings.allowed_clickhouse_tables)
+    if allowed:
+        yield Check("ok", "tables of ClickHouse", f"allowed: {allowed}")
+    else:
+        remedy = "name them in VITRINA_ALLOWED_CLICKHOUSE_TABLES, e.g. cinema.*"
+        yield Check("warn", "tables of ClickHouse", "none is allowed: pipelines to ch: are refused", remedy)

@@ -1,0 +1,1 @@
+"""ClickHouse, as a place where marts live: typed tables, and a view that readers use."""
