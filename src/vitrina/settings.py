@@ -16,7 +16,7 @@ from pydantic_settings import (
 )
 
 from vitrina.domain.alerting import Format
-from vitrina.domain.policy import OTHERS, RULES, TABLES, Whitelist
+from vitrina.domain.policy import Whitelist
 from vitrina.secret_files import read_secrets
 
 HOME = Path(".vitrina")
@@ -234,7 +234,16 @@ class Settings(BaseSettings):
     @property
     def whitelist(self) -> Whitelist:
         """Where pipelines may write."""
-        return Whitelist({rule.setting: getattr(self, rule.setting) for rule in (TABLES, OTHERS, *RULES.values())})
+        return Whitelist(
+            {
+                "allowed_target_tables": self.allowed_target_tables,
+                "allowed_es_indexes": self.allowed_es_indexes,
+                "allowed_opensearch_indexes": self.allowed_opensearch_indexes,
+                "allowed_clickhouse_tables": self.allowed_clickhouse_tables,
+                "allowed_lake_tables": self.allowed_lake_tables,
+                "allowed_other_targets": self.allowed_other_targets,
+            }
+        )
 
     @property
     def mart_schemas(self) -> list[str]:
