@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from vitrina.control.console import views
 from vitrina.control.console.i18n import Words
+from vitrina.control.console.render import _environment
 from vitrina.domain.positions import IncrementalPosition
 from vitrina.domain.reasons import Reason, coded
 
@@ -35,3 +36,11 @@ def test_of_a_checkpoint_people_see_why_it_is_compared_in_their_language() -> No
     assert russian == "источник переключился на другой сервер или восстановлен из копии: timeline 2, а была 1"
     assert views.checkpoint({"comparing": "of before", "live": {}}, Words("ru")) == {"comparing": "of before"}
     assert views.reason("of before", Words("ru")) == "of before"
+
+
+def test_neighbours_and_servers_are_called_by_their_names() -> None:
+    filters = _environment("en").filters
+    called = [filters["neighbour"](name) for name in ("es:", "os:", "warehouse", "shop")]
+    assert called == ["Elasticsearch", "OpenSearch", "the warehouse", "shop"]
+    products = [filters["product"](name) for name in ("elasticsearch", "opensearch", "warehouse")]
+    assert products == ["Elasticsearch", "OpenSearch", "Postgres"]

@@ -3,7 +3,7 @@
 from vitrina.domain.findings import Code
 from vitrina.domain.policy import OS_TARGET_PREFIX
 from vitrina.settings import Settings
-from vitrina.sinks.search.client import KEEP_ALIVE, Access, SearchClient
+from vitrina.sinks.search.client import BLOCKED, KEEP_ALIVE, Access, SearchClient
 
 TYPES = """
     alias binary boolean byte completion constant_keyword context_aware_grouping date date_nanos date_range double
@@ -22,6 +22,7 @@ class OpenSearch(SearchClient):
     remedy = "set it to http://host:9200"
     absent = Code.NO_OPENSEARCH
     field_types = frozenset(TYPES.split())
+    blocks = (BLOCKED, "index_create_block_exception")
 
     @staticmethod
     def access(settings: Settings) -> Access:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.metrics.events import count_items
-from vitrina.sinks.search.client import BUSY, Answer, SearchClient
+from vitrina.sinks.search.client import BLOCKED, BUSY, Answer, SearchClient
 from vitrina.stores import Batch, Superseded
 
 FIRST_WAIT, LONGEST_WAIT, PATIENCE = 0.1, 5.0, 45.0  # seconds
-BLOCKED = "cluster_block_exception"  # a full disk, as a rule
 ID_BYTES = 512
 DELETE = b'{"delete":{"_id":'
 # Changes nothing, whether there is such a document or not, and is refused where there is no alias.

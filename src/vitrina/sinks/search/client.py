@@ -21,6 +21,7 @@ from vitrina.stores import Document
 TIMEOUT = httpx.Timeout(60, connect=5)
 LITTLE_TIME = httpx.Timeout(10, connect=5)  # for what can be tried again later
 BUSY = {429, 502, 503, 504}  # trying again may cure it
+BLOCKED = "cluster_block_exception"  # a full disk, as a rule
 # An answer to a bulk is one status after the other: compressing it costs the server more than the network saves.
 BULK_HEADERS = {"Content-Type": "application/x-ndjson", "Accept-Encoding": "identity"}
 SCROLL_SIZE = 1_000
@@ -64,6 +65,7 @@ class SearchClient:
     remedy: str  # where there is none
     absent: Code  # the finding that there is none
     field_types: frozenset[str]  # that it comes with
+    blocks: tuple[str, ...] = (BLOCKED,)  # what it says when it takes nothing for now, a new index among it
 
     @staticmethod
     def access(settings: Settings) -> Access:

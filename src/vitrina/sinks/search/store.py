@@ -11,7 +11,7 @@ from uuid import UUID
 
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError, VitrinaError
 from vitrina.domain.policy import split_prefix
-from vitrina.sinks.search.bulk import BLOCKED, BulkSender
+from vitrina.sinks.search.bulk import BulkSender
 from vitrina.sinks.search.client import Answer, SearchClient
 from vitrina.sinks.search.shape import REFRESH_SECONDS, REFRESH_TAKES, IndexShape
 from vitrina.stores import Batch, Document, Field, Mark, Store, Superseded
@@ -74,7 +74,7 @@ class SearchStore(Store):
 
     def _refused(self, name: str, answer: Answer) -> VitrinaError:
         said = f"{self.client.name} would not create index {name}: {answer.reason}"
-        if BLOCKED in answer.reason:
+        if any(block in answer.reason for block in self.client.blocks):
             return self.client.is_away(RetryableError(said))
         if answer.status == 400:
             return ConfigError(said, "correct mapping and settings of the pipeline")
