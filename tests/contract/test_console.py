@@ -34,6 +34,7 @@ ROUTES = {
     ("GET", "/pipelines/{which}/reconcile"): VIEWER,
     ("GET", "/pipelines/{which}/lineage"): VIEWER,
     ("GET", "/pipelines/{which}/horizon"): VIEWER,
+    ("GET", "/pipelines/{which}/changes"): VIEWER,
     ("GET", "/runs/{run_id}"): VIEWER,
     ("GET", "/runs/{run_id}/log"): VIEWER,
     ("GET", "/runs/{run_id}/log.txt"): VIEWER,

@@ -286,7 +286,7 @@ const UP = { ms: [1000, "s"], s: [60, "min"], min: [60, "h"] };
 // A value with the unit that reads best: 0.4 s, 12 min, 1.2K.
 function measured(value, unit) {
   if (value == null) return "–";
-  if (unit && UP[unit] && value >= UP[unit][0] * (unit === "ms" ? 1 : 2)) return measured(value / UP[unit][0], UP[unit][1]);
+  if (unit && UP[unit] && value >= UP[unit][0]) return measured(value / UP[unit][0], UP[unit][1]);
   return compact.format(value) + (unit ? ` ${say(unit)}` : "");
 }
 
