@@ -26,11 +26,7 @@ class LakeStore(Store):
     """A folder for each edition; one of them is served, by a row of the warehouse."""
 
     def __init__(self, url: str | None, pipeline_id: UUID, target: str, shape: LakeShape | None) -> None:
-        if not url:
-            raise ConfigError("VITRINA_LAKE_URL is not set, and so there is no lake", WHERE)
-        if not url.startswith(FOLDER):
-            raise ConfigError(f"VITRINA_LAKE_URL is {url}, and a lake is a folder as yet", WHERE)
-        self.url = url.rstrip("/")
+        self.url = folder_of(url)
         self.pipeline_id = pipeline_id
         self.shape = shape
         _, self.mart = split_prefix(target)
@@ -129,6 +125,16 @@ class LakeStore(Store):
             catalogue.forget(self.conn, self.folder(name))
         with reaching():
             iceberg().remove(self.folder(name))
+
+
+def folder_of(url: str | None) -> str:
+    """The folder of the lake; a ConfigError if the setting names none."""
+    if not url:
+        raise ConfigError("VITRINA_LAKE_URL is not set, and so there is no lake", WHERE)
+    folder = url.rstrip("/")
+    if not folder.startswith(FOLDER) or "?" in folder or "#" in folder:
+        raise ConfigError(f"VITRINA_LAKE_URL is {url}, and a lake is a folder as yet", WHERE)
+    return folder
 
 
 @contextmanager
