@@ -48,7 +48,9 @@ EXACT = {
     "price": ("numeric(38,10)", "1234567890123456789012345678.0000000001", "-0.5", "NULL"),
     "whole": ("numeric(9,0)", "123456789", "0", "NULL"),
     "ratio": ("real", "0.1", "1e-7", "'NaN'"),
+    "rate": ("real", "'-0'", "33554432", "1.6777216e10"),
     "share": ("double precision", "0.1", "1e300", "'-Infinity'"),
+    "portion": ("double precision", "1e23", "9007199254740993", "5e-324"),
     "yes": ("boolean", "true", "false", "NULL"),
     "said": ("text", r"E'é\t\u2028\"\\ \n \x7f'", "''", "NULL"),
     "code": ("character(3)", "'ab'", "'abc'", "NULL"),
@@ -65,8 +67,8 @@ EXACT = {
     "flags": ("boolean[]", "'{t,f,NULL}'", "'{}'", "NULL"),
 }
 KEPT = """
-    int int long decimal(38,10) decimal(9,0) float double boolean string string string uuid date time timestamp
-    timestamptz binary list<string> list<decimal(9,2)> list<date> list<boolean>
+    int int long decimal(38,10) decimal(9,0) float float double double boolean string string string uuid date time
+    timestamp timestamptz binary list<string> list<decimal(9,2)> list<date> list<boolean>
 """
 
 
