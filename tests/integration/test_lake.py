@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from vitrina.domain.findings import Code
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import connect
 from vitrina.neighbours import Neighbours
+from vitrina.sinks.documents import editions
 from vitrina.sinks.registry import look_at_sinks, tidy
 from vitrina.testing import SinkConformance
 from vitrina.testing.marts import CURSOR, add_items, assert_equal, failed, items, went
@@ -301,3 +303,49 @@ def test_under_another_name_the_old_one_goes_with_its_table(lake: LakeSink, by_r
             tidy(conn, lake.lab.connections.settings)
     assert lake.lab.sql("SELECT table_name FROM etl_lake.iceberg_tables") == [("other",)]
     assert {path.name for path in (lake.folder / "cinema").iterdir()} == {"other-000002"}
+
+
+def table_folder(lake: LakeSink) -> Path:
+    return Path(lake.table.metadata.location.removeprefix("file://"))
+
+
+def test_a_table_whose_files_are_lost_is_made_anew(lake: LakeSink) -> None:
+    pipeline = items(lake)
+    went(lake, pipeline)
+    rmtree(table_folder(lake))
+    went(lake, pipeline)
+    assert_equal(lake, pipeline)
+
+
+def test_a_lake_that_is_not_mounted_is_waited_for_and_not_made_anew(lake: LakeSink) -> None:
+    """An empty folder may be the place where it belongs."""
+    pipeline = items(lake)
+    went(lake, pipeline)
+    (lake.folder / "cinema").rename(lake.folder / "elsewhere")
+    assert f"mount it, or mkdir {lake.folder}/cinema" in failed(lake, pipeline)
+    (lake.folder / "elsewhere").rename(lake.folder / "cinema")
+    assert went(lake, pipeline) == (0, 0)
+    assert_equal(lake, pipeline)
+
+
+def test_a_name_that_somebody_takes_amid_a_load_is_left_to_them(
+    lake: LakeSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = lake.catalogue
+
+    def reach(place: str) -> None:
+        if place == "before swap":
+            catalogue.create_namespace_if_not_exists("cinema")
+            schema = pa.schema([("id", pa.int32())])
+            catalogue.create_table("cinema.mart", schema, f"file://{lake.folder}/theirs")
+
+    monkeypatch.setattr(editions, "reach", reach)
+    assert "did not make" in failed(lake, items(lake))
+    assert table_folder(lake).name == "theirs"
+
+
+def test_a_table_of_somebody_else_is_left_alone_wherever_its_files_are(lake: LakeSink) -> None:
+    row = "'vitrina', 'cinema', 'mart', 's3://bucket/mart/metadata/00000-x.metadata.json'"
+    names = "catalog_name, table_namespace, table_name, metadata_location"
+    lake.lab.sql(f"INSERT INTO etl_lake.iceberg_tables ({names}) VALUES ({row})")
+    assert "did not make" in failed(lake, items(lake))

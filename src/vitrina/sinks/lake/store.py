@@ -1,7 +1,9 @@
 """The tables of one mart in the lake: where each edition is, and what it holds. Runs write them by `delivery.py`."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -38,24 +40,40 @@ class LakeStore(Store):
         self.serving: str | None = None
 
     def look(self, conn: Connection) -> None:
-        """Where the pointers are now."""
+        """Where the pointers are now. One to a table that is lost points to none: then there has to be another."""
         self.tables, self.serving = {}, None
         for pointer in (self.built_at, self.served_at):
-            if location := catalogue.find(conn, pointer):
-                with reaching():
-                    table: LakeTable = iceberg().LakeTable.open(location)
-                name = self._name_of(table.folder)
+            location = catalogue.find(conn, pointer)
+            name = self._name_of(location) if location else None
+            if location and name and (table := self._open(location)):
                 self.tables[name] = table
-                self.serving = name if pointer == self.served_at else None
+            is_there = bool(location) and (name is None or name in self.tables)
+            self.serving = (name or self.mart) if is_there and pointer == self.served_at else None
+
+    def _open(self, location: str) -> "LakeTable | None":
+        """None if there is no such file, and yet the folder where it belongs."""
+        try:
+            with reaching():
+                table: LakeTable = iceberg().LakeTable.open(location)
+                return table
+        except RetryableError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            place = Path(self.folder(self.mart).removeprefix("file://")).parent
+            if not place.is_dir():
+                error.remedy = f"mount it, or mkdir {place}, and its tables are made anew"
+                raise
+            return None
 
     def folder(self, name: str) -> str:
         """Of an edition."""
         return f"{self.url}/{name.replace('.', '/', 1)}"
 
-    def _name_of(self, folder: str) -> str:
-        """The edition that is there; the mart's own name, if we have made none there."""
-        inside = folder.removeprefix(f"{self.url}/")
-        return inside.replace("/", ".", 1) if inside.startswith(self.mart.replace(".", "/") + "-") else self.mart
+    def _name_of(self, location: str) -> str | None:
+        """The edition whose file that is; None if it is in no folder of ours."""
+        namespace, _, table = self.mart.partition(".")
+        found = re.fullmatch(rf"/{namespace}/({table}-\d+)/metadata/[^/]+", location.removeprefix(self.url))
+        return f"{namespace}.{found[1]}" if found else None
 
     def table(self, name: str) -> "LakeTable | None":
         """As it is now: as far as a pointer says, else as it was begun."""
@@ -82,8 +100,9 @@ class LakeStore(Store):
 
     def served(self) -> Mapping[str, Mark]:
         """The one that the catalogue shows."""
-        mark = self.mark(self.serving) if self.serving else None
-        return {self.serving: mark} if self.serving and mark else {}
+        if self.serving is None:
+            return {}
+        return {self.serving: self.mark(self.serving) or Mark("", "")}
 
     def create(self, name: str, mark: Mark, fields: Sequence[Field], epoch: int) -> None:
         """Nobody points to it yet."""
