@@ -349,3 +349,39 @@ def test_a_table_of_somebody_else_is_left_alone_wherever_its_files_are(lake: Lak
     names = "catalog_name, table_namespace, table_name, metadata_location"
     lake.lab.sql(f"INSERT INTO etl_lake.iceberg_tables ({names}) VALUES ({row})")
     assert "did not make" in failed(lake, items(lake))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more"),
+    [
+        ("character varying(3)", "character varying(9)", "'longer'"),
+        ("timestamp(0)", "timestamp(3)", "'2024-01-01 00:00:00.4'"),
+    ],
+)
+def test_a_key_that_grows_wider_tells_rows_apart_as_the_query_does(
+    lake: LakeSink, before: str, after: str, more: str
+) -> None:
+    first = "'2024-01-01'" if "time" in before else "'a'"
+    lake.lab.sql(f"CREATE TABLE content.wide (id {before}); INSERT INTO content.wide VALUES ({first})")
+    lake.lab.sql("GRANT SELECT ON content.wide TO vitrina_reader")
+    pipeline = lake.lab.add(source_table="content.wide", key=["id"], target_table=lake.target)
+    went(lake, pipeline)
+    lake.lab.sql(f"ALTER TABLE content.wide ALTER id TYPE {after}; INSERT INTO content.wide VALUES ({more})")
+    went(lake, pipeline)
+    assert went(lake, pipeline) == (0, 0)
+    lake.lab.sql(f"DELETE FROM content.wide WHERE id = {more}")
+    assert went(lake, pipeline) == (0, 1)
+    assert_equal(lake, pipeline)
+
+
+@pytest.mark.parametrize(("before", "after"), [("smallint", "integer"), ("character(3)", "character(9)")])
+def test_a_key_of_another_type_needs_a_word(lake: LakeSink, before: str, after: str) -> None:
+    """Iceberg's type is the same, but not the one that rows are compared by."""
+    lake.lab.sql(f"CREATE TABLE content.wide (id {before}); INSERT INTO content.wide VALUES (1)")
+    lake.lab.sql("GRANT SELECT ON content.wide TO vitrina_reader")
+    pipeline = lake.lab.add(source_table="content.wide", key=["id"], target_table=lake.target)
+    went(lake, pipeline)
+    lake.lab.sql(f"ALTER TABLE content.wide ALTER id TYPE {after}; INSERT INTO content.wide VALUES (70000)")
+    assert "drift: the query changed id" in failed(lake, pipeline)
+    went(lake, pipeline, rebuild=True)
+    assert_equal(lake, pipeline)
