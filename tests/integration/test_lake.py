@@ -328,6 +328,15 @@ def test_a_lake_that_is_not_mounted_is_waited_for_and_not_made_anew(lake: LakeSi
     assert_equal(lake, pipeline)
 
 
+def test_in_another_folder_it_is_made_anew(lake: LakeSink) -> None:
+    pipeline = items(lake)
+    went(lake, pipeline)
+    lake.lab.configure(lake_url=f"file://{lake.folder}/other")
+    went(lake, pipeline)
+    assert table_folder(lake).is_relative_to(lake.folder / "other")
+    assert_equal(lake, pipeline)
+
+
 def test_a_name_that_somebody_takes_amid_a_load_is_left_to_them(
     lake: LakeSink, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,12 +43,16 @@ class LakeStore(Store):
         """Where the pointers are now. One to a table that is lost points to none: then there has to be another."""
         self.tables, self.serving = {}, None
         for pointer in (self.built_at, self.served_at):
-            location = catalogue.find(conn, pointer)
-            name = self._name_of(location) if location else None
-            if location and name and (table := self._open(location)):
-                self.tables[name] = table
-            is_there = bool(location) and (name is None or name in self.tables)
-            self.serving = (name or self.mart) if is_there and pointer == self.served_at else None
+            if location := catalogue.find(conn, pointer):
+                self._note(pointer, location)
+
+    def _note(self, pointer: Pointer, location: str) -> None:
+        name, is_file = self._name_of(location), location.startswith(FOLDER)
+        table = self._open(location) if is_file else None
+        if table is not None:
+            self.tables[name] = table
+        if pointer == self.served_at and (table is not None or not is_file):
+            self.serving = name
 
     def _open(self, location: str) -> "LakeTable | None":
         """None if there is no such file, and yet the folder where it belongs."""
@@ -69,11 +73,11 @@ class LakeStore(Store):
         """Of an edition."""
         return f"{self.url}/{name.replace('.', '/', 1)}"
 
-    def _name_of(self, location: str) -> str | None:
-        """The edition whose file that is; None if it is in no folder of ours."""
+    def _name_of(self, location: str) -> str:
+        """The edition whose file that is; the mart's own name, if it is in no folder of ours."""
         namespace, _, table = self.mart.partition(".")
         found = re.fullmatch(rf"/{namespace}/({table}-\d+)/metadata/[^/]+", location.removeprefix(self.url))
-        return f"{namespace}.{found[1]}" if found else None
+        return f"{namespace}.{found[1]}" if found else self.mart
 
     def table(self, name: str) -> "LakeTable | None":
         """As it is now: as far as a pointer says, else as it was begun."""
