@@ -1,6 +1,7 @@
 """Tables of a lake as files, without a warehouse that points to them."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pyiceberg.io import pyarrow
 from pyiceberg.table.statistics import StatisticsFile
 
 from vitrina.sinks.lake import iceberg
+from vitrina.sinks.lake.files import remove
 from vitrina.sinks.lake.iceberg import LakeTable
 from vitrina.sinks.lake.rows import to_arrow
 from vitrina.sinks.lake.shape import LakeShape
@@ -111,5 +113,20 @@ def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
     assert newest.location == files.table.location
     assert iceberg.look(folder)
     assert not iceberg.unused(files.table, 0)
-    iceberg.remove(f"{folder}/x")
+    remove(f"{folder}/x")
     assert not (tmp_path / name / "x").exists()
+
+
+def test_files_are_on_the_disk_before_anybody_is_told_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A warehouse that survives a loss of power points to nothing that does not."""
+    sync, kept = os.fsync, set[int]()
+
+    def fsync(number: int) -> None:
+        kept.add(os.fstat(number).st_ino)
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    files = Files(f"{tmp_path}/lake/cinema/mart-000001")
+    for number in range(3):
+        files.put({"a": str(number)}, anew=True)
+        assert not {str(path) for path in (tmp_path / "lake").rglob("*") if path.stat().st_ino not in kept}

@@ -14,11 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyiceberg
-from pyarrow import fs
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
-from pyiceberg.io import load_file_io
-from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_pyarrow
+from pyiceberg.io.pyarrow import ArrowScan, PyArrowFile, PyArrowFileIO, _dataframe_to_data_files, schema_to_pyarrow
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
@@ -29,10 +27,10 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.types import ListType, NestedField
 
+from vitrina.sinks.lake.files import ask, files_in, sync
 from vitrina.sinks.lake.shape import LakeShape
 
 OWNER = "vitrina.pipeline"
-SCHEME, LOCAL = "file://", fs.LocalFileSystem()
 FILE_BYTES = 64_000_000  # of a data file, as Arrow: what a change has to write anew
 SMALL_BYTES = 2_000_000  # of a file of Parquet, which is better off in a larger one
 MOST_SMALL = 20  # of a table
@@ -44,6 +42,24 @@ PROPERTIES = {
     # One for each file: of a row group whose values are too long no bounds are known, and the file got those of others.
     "write.parquet.row-group-limit": str(64 * 1024 * 1024),
 }
+
+
+class Disk(PyArrowFileIO):
+    """Files, and which of them may be lost with the power: whoever points to them survives it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str] = []
+
+    def new_output(self, location: str) -> PyArrowFile:
+        """Noted."""
+        self.written.append(location)
+        return super().new_output(location)
+
+    def flush(self) -> None:
+        """They are there to stay."""
+        sync(self.written)
+        self.written.clear()
 
 
 class Staging(NoopCatalog):
@@ -79,7 +95,7 @@ class LakeTable:
     @classmethod
     def open(cls, location: str) -> "LakeTable":
         """By its metadata file."""
-        io = load_file_io({}, location)
+        io = Disk()
         metadata = FromInputFile.table_metadata(io.new_input(location))
         return cls(location, Table(("lake", "table"), metadata, location, io, Staging("staging")))
 
@@ -93,8 +109,9 @@ class LakeTable:
             location=folder,
             properties={**PROPERTIES, OWNER: owner},
         )
-        location = f"{folder}/metadata/00000-{metadata.table_uuid}.metadata.json"
-        ToOutputFile.table_metadata(metadata, load_file_io({}, location).new_output(location), overwrite=True)
+        location, disk = f"{folder}/metadata/00000-{metadata.table_uuid}.metadata.json", Disk()
+        ToOutputFile.table_metadata(metadata, disk.new_output(location), overwrite=True)
+        disk.flush()
         return cls.open(location)
 
     @property
@@ -158,6 +175,8 @@ class LakeTable:
                 self._add(snapshot, pa.concat_tables([*merged, fresh]))
             self._forget_snapshots(transaction, keep_seconds)
         assert isinstance(self.table.catalog, Staging)
+        assert isinstance(self.table.io, Disk)
+        self.table.io.flush()
         self.location = self.table.catalog.staged
         return self.location
 
@@ -264,14 +283,14 @@ def _plain(column: Any) -> Any:
 
 
 def look(folder: str) -> str:
-    """The version of what is here, once the folder has answered; one that is not there yet can be made."""
-    LOCAL.get_file_info(fs.FileSelector(_path(folder), allow_not_found=True))
+    """The version of what is here, once the folder has answered."""
+    ask(folder)
     return pyiceberg.__version__
 
 
 def newest_in(folder: str) -> LakeTable | None:
     """The table that was last described in a folder, pointed to or not."""
-    files = [path for path, _ in _list(folder) if path.endswith(".metadata.json")]
+    files = [path for path, _ in files_in(folder) if path.endswith(".metadata.json")]
     return LakeTable.open(max(files, key=lambda path: (_version(path), path))) if files else None
 
 
@@ -286,28 +305,10 @@ def unused(table: LakeTable, seconds: float) -> list[str]:
             used.add(manifest.manifest_path)
             used |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io)}
     until = time.time() - seconds
-    return [path for path, changed in _list(table.folder) if path not in used and changed <= until]
+    return [path for path, changed in files_in(table.folder) if path not in used and changed <= until]
 
 
 def delete(table: LakeTable, paths: Sequence[str]) -> None:
     """These files."""
     for path in paths:
         table.table.io.delete(path)
-
-
-def remove(folder: str) -> None:
-    """All of it."""
-    path = _path(folder)
-    if LOCAL.get_file_info(path).type == fs.FileType.Directory:
-        LOCAL.delete_dir(path)
-
-
-def _list(folder: str) -> list[tuple[str, float]]:
-    """Every file below it, and when it was written."""
-    found = LOCAL.get_file_info(fs.FileSelector(_path(folder), allow_not_found=True, recursive=True))
-    return [(f"{SCHEME}{info.path}", info.mtime.timestamp()) for info in found if info.type == fs.FileType.File]
-
-
-def _path(url: str) -> str:
-    """As pyiceberg reads it: nothing in it is escaped."""
-    return url.removeprefix(SCHEME)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from vitrina.meta.db import Connection
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.catalogue import BUILDING, SERVED, Pointer
 from vitrina.sinks.lake.extra import iceberg
+from vitrina.sinks.lake.files import path_of, remove
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.writer import VERSION
 from vitrina.stores import Batch, Document, Field, Mark, Store
@@ -63,7 +63,7 @@ class LakeStore(Store):
         except RetryableError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
-            place = Path(self.folder(self.mart).removeprefix("file://")).parent
+            place = path_of(self.folder(self.mart)).parent
             if not place.is_dir():
                 error.remedy = f"mount it, or mkdir {place}, and its tables are made anew"
                 raise
@@ -113,7 +113,7 @@ class LakeStore(Store):
         del fields, epoch
         assert self.shape is not None
         with reaching():
-            iceberg().remove(self.folder(name))
+            remove(self.folder(name))
             self.tables[name] = iceberg().LakeTable.create(self.folder(name), self.shape, mark.owner)
 
     def take(self, name: str, epoch: int) -> None:
@@ -147,7 +147,7 @@ class LakeStore(Store):
         if self.conn:
             catalogue.forget(self.conn, self.folder(name))
         with reaching():
-            iceberg().remove(self.folder(name))
+            remove(self.folder(name))
 
 
 def folder_of(url: str | None) -> str:
