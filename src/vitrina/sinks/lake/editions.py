@@ -44,5 +44,8 @@ class LakeEditions(Editions):
         return result
 
     def _publish(self, conn: Connection) -> StepResult:
+        """Somebody may have taken the name since the run began."""
+        self.store.look(conn)
+        self._refuse_foreign(self.store.served())
         catalogue.serve(conn, self.store.built_at, self.store.served_at)
         return super()._publish(conn)

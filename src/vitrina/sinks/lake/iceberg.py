@@ -14,11 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyiceberg
-from pyarrow import fs
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
-from pyiceberg.io import load_file_io
-from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_pyarrow
+from pyiceberg.io.pyarrow import ArrowScan, PyArrowFile, PyArrowFileIO, _dataframe_to_data_files, schema_to_pyarrow
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
@@ -29,6 +27,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.types import ListType, NestedField
 
+from vitrina.sinks.lake.files import ask, files_in, sync
 from vitrina.sinks.lake.shape import LakeShape
 
 OWNER = "vitrina.pipeline"
@@ -40,7 +39,27 @@ PROPERTIES = {
     "commit.retry.num-retries": "0",
     "write.target-file-size-bytes": str(FILE_BYTES),
     "write.parquet.compression-codec": "zstd",
+    # One for each file: of a row group whose values are too long no bounds are known, and the file got those of others.
+    "write.parquet.row-group-limit": str(64 * 1024 * 1024),
 }
+
+
+class Disk(PyArrowFileIO):
+    """Files, and which of them may be lost with the power: whoever points to them survives it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[str] = []
+
+    def new_output(self, location: str) -> PyArrowFile:
+        """Noted."""
+        self.written.append(location)
+        return super().new_output(location)
+
+    def flush(self) -> None:
+        """They are there to stay."""
+        sync(self.written)
+        self.written.clear()
 
 
 class Staging(NoopCatalog):
@@ -76,7 +95,7 @@ class LakeTable:
     @classmethod
     def open(cls, location: str) -> "LakeTable":
         """By its metadata file."""
-        io = load_file_io({}, location)
+        io = Disk()
         metadata = FromInputFile.table_metadata(io.new_input(location))
         return cls(location, Table(("lake", "table"), metadata, location, io, Staging("staging")))
 
@@ -90,8 +109,9 @@ class LakeTable:
             location=folder,
             properties={**PROPERTIES, OWNER: owner},
         )
-        location = f"{folder}/metadata/00000-{metadata.table_uuid}.metadata.json"
-        ToOutputFile.table_metadata(metadata, load_file_io({}, location).new_output(location), overwrite=True)
+        location, disk = f"{folder}/metadata/00000-{metadata.table_uuid}.metadata.json", Disk()
+        ToOutputFile.table_metadata(metadata, disk.new_output(location), overwrite=True)
+        disk.flush()
         return cls.open(location)
 
     @property
@@ -111,9 +131,12 @@ class LakeTable:
 
     @property
     def is_ours(self) -> bool:
-        """Whether its last change was one of its pipeline's."""
-        snapshot = self.table.metadata.current_snapshot()
-        return snapshot is None or bool(snapshot.summary and snapshot.summary.additional_properties.get(OWNER))
+        """Whether its last change was one of its pipeline's, and nobody has gone back to another."""
+        snapshot, last = self.table.metadata.current_snapshot(), self.table.last_sequence_number
+        if snapshot is None:
+            return not last
+        is_by_us = bool(snapshot.summary and snapshot.summary.additional_properties.get(OWNER))
+        return is_by_us and snapshot.sequence_number == last
 
     @cached_property
     def types(self) -> Any:
@@ -137,18 +160,23 @@ class LakeTable:
         Whatever has to be written anew is; and small files, once they are many, with it. Snapshots that were replaced
         longer ago than `keep_seconds` are forgotten.
         """
-        anew = list(self._holding(gone)) if gone.num_rows else []
-        anew += self._many_small({task.file.file_path for task, _ in anew})
-        merged = [rows for task, rows in anew if _is_small(task)]
+        anew = self._written_anew(gone)
         with self.table.transaction() as transaction:
             files = transaction.update_snapshot({OWNER: self.owner})
             with files.overwrite() if anew else files.fast_append() as snapshot:
-                for task, _ in anew:
+                merged = []
+                for task in anew:
                     snapshot.delete_data_file(task.file)
-                for rows in [pa.concat_tables([*merged, fresh]), *(rows for task, rows in anew if not _is_small(task))]:
-                    self._add(snapshot, rows)
+                    rows = self._staying(task, gone)
+                    if _is_small(task):
+                        merged.append(rows)
+                    else:  # one after the other: all of them may be all of the table
+                        self._add(snapshot, rows)
+                self._add(snapshot, pa.concat_tables([*merged, fresh]))
             self._forget_snapshots(transaction, keep_seconds)
         assert isinstance(self.table.catalog, Staging)
+        assert isinstance(self.table.io, Disk)
+        self.table.io.flush()
         self.location = self.table.catalog.staged
         return self.location
 
@@ -157,26 +185,32 @@ class LakeTable:
             for file in _dataframe_to_data_files(self.table.metadata, rows, self.table.io):
                 snapshot.append_data_file(file)
 
-    def _holding(self, gone: Any) -> Iterator[tuple[FileScanTask, Any]]:
-        """The files that hold such keys, each with the rows that stay."""
+    def _written_anew(self, gone: Any) -> list[FileScanTask]:
+        """The files that hold such keys; and small ones, to become one, unless they are few."""
+        holding = [*self._holding(gone)] if gone.num_rows else []
+        taken = {task.file.file_path for task in holding}
+        small = [task for task in self.table.scan().plan_files() if _is_small(task)]
+        return holding + [task for task in small if len(small) > MOST_SMALL and task.file.file_path not in taken]
+
+    def _holding(self, gone: Any) -> Iterator[FileScanTask]:
         for task in self.table.scan(row_filter=_around(self.table.schema(), gone)).plan_files():
             if pc.any(_among(self._read(task, gone.column_names), gone)).as_py():
-                rows = self._read(task)
-                yield task, rows.filter(pc.invert(_among(rows, gone)))
+                yield task
 
-    def _many_small(self, taken: set[str]) -> list[tuple[FileScanTask, Any]]:
-        """Small files that become one: none while they are few."""
-        tasks = [task for task in self.table.scan().plan_files() if _is_small(task)]
-        left = [task for task in tasks if task.file.file_path not in taken]
-        return [(task, self._read(task)) for task in left] if len(tasks) > MOST_SMALL else []
+    def _staying(self, task: FileScanTask, gone: Any) -> Any:
+        """Its rows but those."""
+        rows = self._read(task)
+        return rows.filter(pc.invert(_among(rows, gone))) if gone.num_rows else rows
 
     def _forget_snapshots(self, transaction: Transaction, keep_seconds: float) -> None:
-        """By when another took its place; the last one stays in any case, for who reads it now."""
+        """By when another took its place; the last one stays in any case, for who reads it now, and so does one that
+        somebody has given a name."""
         known = sorted(transaction.table_metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0)
         until = (time.time() - keep_seconds) * 1000
         old = [before.snapshot_id for before, after in pairwise(known[:-1]) if after.timestamp_ms < until]
-        if old:
-            ExpireSnapshots(transaction).by_ids(old).commit()
+        named = {ref.snapshot_id for ref in transaction.table_metadata.refs.values()}
+        if left := [id_ for id_ in old if id_ not in named]:
+            ExpireSnapshots(transaction).by_ids(left).commit()
 
     def _read(self, task: FileScanTask, names: Sequence[str] | None = None) -> Any:
         schema = self.table.schema()
@@ -248,16 +282,15 @@ def _plain(column: Any) -> Any:
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def look(url: str) -> str:
-    """The version of what is here, once the folder has answered; one that is not there yet can be made."""
-    files, path = fs.FileSystem.from_uri(url)
-    files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+def look(folder: str) -> str:
+    """The version of what is here, once the folder has answered."""
+    ask(folder)
     return pyiceberg.__version__
 
 
 def newest_in(folder: str) -> LakeTable | None:
     """The table that was last described in a folder, pointed to or not."""
-    files = [path for path, _ in _list(folder) if path.endswith(".metadata.json")]
+    files = [path for path, _ in files_in(folder) if path.endswith(".metadata.json")]
     return LakeTable.open(max(files, key=lambda path: (_version(path), path))) if files else None
 
 
@@ -265,34 +298,17 @@ def unused(table: LakeTable, seconds: float) -> list[str]:
     """The files that the table knows nothing of, if they are as old as that: of a run that was lost, or forgotten."""
     io, metadata = table.table.io, table.table.metadata
     used = {table.location, *(entry.metadata_file for entry in metadata.metadata_log)}
+    used |= {file.statistics_path for file in (*metadata.statistics, *metadata.partition_statistics)}
     for snapshot in metadata.snapshots:
         used.add(snapshot.manifest_list)
         for manifest in snapshot.manifests(io):
             used.add(manifest.manifest_path)
             used |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io)}
     until = time.time() - seconds
-    return [path for path, changed in _list(table.folder) if path not in used and changed <= until]
+    return [path for path, changed in files_in(table.folder) if path not in used and changed <= until]
 
 
 def delete(table: LakeTable, paths: Sequence[str]) -> None:
     """These files."""
     for path in paths:
         table.table.io.delete(path)
-
-
-def remove(folder: str) -> None:
-    """All of it."""
-    files, path = fs.FileSystem.from_uri(folder)
-    if files.get_file_info(path).type == fs.FileType.Directory:
-        files.delete_dir(path)
-
-
-def _list(folder: str) -> list[tuple[str, float]]:
-    """Every file below it, and when it was written."""
-    files, path = fs.FileSystem.from_uri(folder)
-    found = files.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
-    return [
-        (folder + info.path.removeprefix(path), info.mtime.timestamp())
-        for info in found
-        if info.type == fs.FileType.File
-    ]

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.json
 
 from vitrina.domain.errors import ConfigError
+from vitrina.sinks.documents.floats import write_float
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.types import LakeType
 
 NATIVE = {"boolean": pa.bool_(), "int": pa.int64(), "long": pa.int64()}  # in the text; all others are strings
-DIGITS = {"float": 6, "double": 15}  # that Postgres writes before it goes over to an exponent
 SHOWN = 60
 
 
@@ -135,7 +135,7 @@ def _written(value: Any, type_: LakeType) -> Any:
 
 def _scalar(value: Any, type_: LakeType) -> Any:
     if isinstance(value, float):
-        return _float(value, type_.kept)
+        return _float(value, type_.name)
     if isinstance(value, datetime):
         return _moment(value)
     if isinstance(value, time):
@@ -158,17 +158,6 @@ def _seconds(text: str) -> str:
     return text.rstrip("0") if "." in text else text
 
 
-def _float(value: float, kept: str) -> str:
-    """The shortest text that means it, in Postgres' notation."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    text = repr(value) if kept == "double" else str(pa.scalar(value, pa.float32()).cast(pa.string()))
-    sign, digits, exponent = Decimal(text).normalize().as_tuple()
-    point = len(digits) + int(exponent) - 1
-    if digits == (0,) or -4 <= point < DIGITS[kept]:
-        plain = format(Decimal(text).normalize(), "f")
-        return f"-{plain.lstrip('-')}" if sign else plain
-    tail = "".join(map(str, digits[1:]))
-    return f"{'-' if sign else ''}{digits[0]}{'.' if tail else ''}{tail}e{'-' if point < 0 else '+'}{abs(point):02}"
+def _float(value: float, kind: str) -> str:
+    digits = repr(value) if kind == "double precision" else str(pa.scalar(value, pa.float32()).cast(pa.string()))
+    return write_float(digits, kind).strip('"')

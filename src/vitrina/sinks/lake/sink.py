@@ -15,7 +15,7 @@ from vitrina.sinks.documents.sink import ABILITIES, DocumentSink, Visit, writer_
 from vitrina.sinks.lake.extra import iceberg
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.statements import asked_of_lake
-from vitrina.sinks.lake.store import LakeStore, reaching
+from vitrina.sinks.lake.store import LakeStore, folder_of, reaching
 from vitrina.sinks.lake.writer import LakeWriter
 from vitrina.sources.connections import Connections
 from vitrina.sql.describe import Column
@@ -60,7 +60,7 @@ class LakeSink(DocumentSink):
         started = time.monotonic()
         try:
             with reaching():
-                version = iceberg().look(settings.lake_url)
+                version = iceberg().look(folder_of(settings.lake_url))
         except VitrinaError as error:
             return {"lake": {"error": error.message}}
         return {"lake": {"version": version, "milliseconds": round((time.monotonic() - started) * 1000, 1)}}

@@ -1,5 +1,6 @@
 """The tables of one mart in the lake: where each edition is, and what it holds. Runs write them by `delivery.py`."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from vitrina.meta.db import Connection
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.catalogue import BUILDING, SERVED, Pointer
 from vitrina.sinks.lake.extra import iceberg
+from vitrina.sinks.lake.files import path_of, remove
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.writer import VERSION
 from vitrina.stores import Batch, Document, Field, Mark, Store
@@ -26,11 +28,7 @@ class LakeStore(Store):
     """A folder for each edition; one of them is served, by a row of the warehouse."""
 
     def __init__(self, url: str | None, pipeline_id: UUID, target: str, shape: LakeShape | None) -> None:
-        if not url:
-            raise ConfigError("VITRINA_LAKE_URL is not set, and so there is no lake", WHERE)
-        if not url.startswith(FOLDER):
-            raise ConfigError(f"VITRINA_LAKE_URL is {url}, and a lake is a folder as yet", WHERE)
-        self.url = url.rstrip("/")
+        self.url = folder_of(url)
         self.pipeline_id = pipeline_id
         self.shape = shape
         _, self.mart = split_prefix(target)
@@ -42,24 +40,44 @@ class LakeStore(Store):
         self.serving: str | None = None
 
     def look(self, conn: Connection) -> None:
-        """Where the pointers are now."""
+        """Where the pointers are now. One to a table that is lost points to none: then there has to be another."""
         self.tables, self.serving = {}, None
         for pointer in (self.built_at, self.served_at):
             if location := catalogue.find(conn, pointer):
-                with reaching():
-                    table: LakeTable = iceberg().LakeTable.open(location)
-                name = self._name_of(table.folder)
-                self.tables[name] = table
-                self.serving = name if pointer == self.served_at else None
+                self._note(pointer, location)
+
+    def _note(self, pointer: Pointer, location: str) -> None:
+        name, is_file = self._name_of(location), location.startswith(FOLDER)
+        table = self._open(location) if is_file else None
+        if table is not None:
+            self.tables[name] = table
+        if pointer == self.served_at and (table is not None or not is_file):
+            self.serving = name
+
+    def _open(self, location: str) -> "LakeTable | None":
+        """None if there is no such file, and yet the folder where it belongs."""
+        try:
+            with reaching():
+                table: LakeTable = iceberg().LakeTable.open(location)
+                return table
+        except RetryableError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            place = path_of(self.folder(self.mart)).parent
+            if not place.is_dir():
+                error.remedy = f"mount it, or mkdir {place}, and its tables are made anew"
+                raise
+            return None
 
     def folder(self, name: str) -> str:
         """Of an edition."""
         return f"{self.url}/{name.replace('.', '/', 1)}"
 
-    def _name_of(self, folder: str) -> str:
-        """The edition that is there; the mart's own name, if we have made none there."""
-        inside = folder.removeprefix(f"{self.url}/")
-        return inside.replace("/", ".", 1) if inside.startswith(self.mart.replace(".", "/") + "-") else self.mart
+    def _name_of(self, location: str) -> str:
+        """The edition whose file that is; the mart's own name, if it is in no folder of ours."""
+        namespace, _, table = self.mart.partition(".")
+        found = re.fullmatch(rf"/{namespace}/({table}-\d+)/metadata/[^/]+", location.removeprefix(self.url))
+        return f"{namespace}.{found[1]}" if found else self.mart
 
     def table(self, name: str) -> "LakeTable | None":
         """As it is now: as far as a pointer says, else as it was begun."""
@@ -86,15 +104,16 @@ class LakeStore(Store):
 
     def served(self) -> Mapping[str, Mark]:
         """The one that the catalogue shows."""
-        mark = self.mark(self.serving) if self.serving else None
-        return {self.serving: mark} if self.serving and mark else {}
+        if self.serving is None:
+            return {}
+        return {self.serving: self.mark(self.serving) or Mark("", "")}
 
     def create(self, name: str, mark: Mark, fields: Sequence[Field], epoch: int) -> None:
         """Nobody points to it yet."""
         del fields, epoch
         assert self.shape is not None
         with reaching():
-            iceberg().remove(self.folder(name))
+            remove(self.folder(name))
             self.tables[name] = iceberg().LakeTable.create(self.folder(name), self.shape, mark.owner)
 
     def take(self, name: str, epoch: int) -> None:
@@ -128,7 +147,17 @@ class LakeStore(Store):
         if self.conn:
             catalogue.forget(self.conn, self.folder(name))
         with reaching():
-            iceberg().remove(self.folder(name))
+            remove(self.folder(name))
+
+
+def folder_of(url: str | None) -> str:
+    """The folder of the lake; a ConfigError if the setting names none."""
+    if not url:
+        raise ConfigError("VITRINA_LAKE_URL is not set, and so there is no lake", WHERE)
+    folder = url.rstrip("/")
+    if not folder.startswith(FOLDER) or "?" in folder or "#" in folder:
+        raise ConfigError(f"VITRINA_LAKE_URL is {url}, and a lake is a folder as yet", WHERE)
+    return folder
 
 
 @contextmanager
