@@ -95,7 +95,7 @@ def test_every_type_is_kept_exactly(lake: LakeSink) -> None:
     assert went(lake, pipeline, repair=True) == (0, 0)
 
 
-@pytest.mark.parametrize("name", ["price", "who", "instant", "yes"])
+@pytest.mark.parametrize("name", ["price", "who", "instant", "yes", "code", "hour", "moment"])
 def test_a_key_of_any_type_finds_its_row(lake: LakeSink, name: str) -> None:
     make_exact(lake.lab)
     lake.lab.sql(f"DELETE FROM content.exact WHERE {name} IS NULL")
