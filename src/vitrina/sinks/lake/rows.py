@@ -102,7 +102,7 @@ def to_texts(shape: LakeShape, table: Any) -> Iterator[tuple[str, str]]:
     types = {c.name: shape.type_of(c.name) for c in shape.columns}
     for row in table.select(list(types)).to_pylist():
         written = {name: _written(row[name], type_) for name, type_ in types.items()}
-        yield _id([_key_text(written[name], types[name].kept) for name in shape.key]), _json(written)
+        yield _id([_key_text(written[name], types[name]) for name in shape.key]), _json(written)
 
 
 def _json(value: Any) -> str:
@@ -115,13 +115,15 @@ def _id(parts: Sequence[str]) -> str:
     return "|".join(part.replace("\\", "\\\\").replace("|", "\\|") for part in parts)
 
 
-def _key_text(value: Any, kept: str) -> str:
+def _key_text(value: Any, type_: LakeType) -> str:
     """As Postgres writes it outside of JSON."""
-    if kept == "boolean":
+    if type_.kept == "boolean":
         return str(value).lower()
-    if kept.startswith("timestamp"):
+    if type_.kept.startswith("timestamp"):
         return str(value).replace("T", " ").replace("+00:00", "+00")
-    is_long = kept.startswith("decimal") and "." in value
+    if type_.name == "character":  # as text it loses the blanks that fill it up
+        return str(value).rstrip(" ")
+    is_long = type_.kept.startswith("decimal") and "." in value
     return value.rstrip("0").rstrip(".") if is_long else str(value)
 
 
