@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from vitrina.control.console import views
 from vitrina.control.console.i18n import Words
 from vitrina.control.console.render import _environment
@@ -36,6 +38,19 @@ def test_of_a_checkpoint_people_see_why_it_is_compared_in_their_language() -> No
     assert russian == "источник переключился на другой сервер или восстановлен из копии: timeline 2, а была 1"
     assert views.checkpoint({"comparing": "of before", "live": {}}, Words("ru")) == {"comparing": "of before"}
     assert views.reason("of before", Words("ru")) == "of before"
+
+
+@pytest.mark.parametrize(
+    ("name", "seen"),
+    [
+        ("film_dim", "film_dim"),
+        ("analytics.average_rating_by_genre", "analytics.average_rating_by_…"),
+        ("averageratingbygenrecountryanddecade", "averageratingbygenrecountryandd…"),
+        ("average_rating_by_genre_country_and_decade", "average_rating_by_genre_…"),
+    ],
+)
+def test_a_long_name_is_cut_between_its_words(name: str, seen: str) -> None:
+    assert views.cut(name, 32) == seen
 
 
 def test_neighbours_and_servers_are_called_by_their_names() -> None:

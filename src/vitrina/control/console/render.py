@@ -144,6 +144,7 @@ def _environment(language: str) -> Environment:
         "took": words.duration,
         "bytes": words.size,
         "name": views.breaking,
+        "cut": views.cut,
         "moment": views.moment,
         "instant": datetime.fromisoformat,
         "yaml": lambda value: dump_yaml(tidy(value)),

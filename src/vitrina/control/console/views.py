@@ -136,6 +136,14 @@ def breaking(text: str | None) -> Markup:
     return Markup(re.sub(r"([._:/])(?=\w)", r"\1<wbr>", str(escape(text or "–"))))
 
 
+def cut(text: str, most: int) -> str:
+    """A name that fits, cut between two of its words: who hears the whole of it finds the part that is seen in it."""
+    if len(text) <= most:
+        return text
+    head = text[: most - 1]
+    return re.split(r"(?<=[._:/])[^._:/]*$", head)[0] + "…"
+
+
 def seconds_of(run: DictRow) -> float | None:
     """How long a run took; None while it runs."""
     if run["started_at"] is None or run["finished_at"] is None:
