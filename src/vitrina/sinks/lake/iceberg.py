@@ -1,4 +1,4 @@
-"""Tables of Iceberg, by pyiceberg: the only module that knows it, and the few names of it that are not public.
+"""Tables of Iceberg, by pyiceberg: the only module that knows its tables, and the names of it that are not public.
 
 A change is staged: its files are written, the last of them the table's new metadata. Nobody sees it until a pointer in
 the warehouse is moved there. What is staged and not pointed to is swept up.
@@ -14,10 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyiceberg
-from pyarrow import fs
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
-from pyiceberg.io import load_file_io
 from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_pyarrow
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
@@ -29,6 +27,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.types import ListType, NestedField
 
+from vitrina.sinks.lake.files import Files
 from vitrina.sinks.lake.shape import LakeShape
 
 OWNER = "vitrina.pipeline"
@@ -74,14 +73,13 @@ class LakeTable:
     table: Table = field(repr=False)
 
     @classmethod
-    def open(cls, location: str) -> "LakeTable":
+    def open(cls, files: Files, location: str) -> "LakeTable":
         """By its metadata file."""
-        io = load_file_io({}, location)
-        metadata = FromInputFile.table_metadata(io.new_input(location))
-        return cls(location, Table(("lake", "table"), metadata, location, io, Staging("staging")))
+        metadata = FromInputFile.table_metadata(files.io.new_input(location))
+        return cls(location, Table(("lake", "table"), metadata, location, files.io, Staging("staging")))
 
     @classmethod
-    def create(cls, folder: str, shape: LakeShape, owner: str) -> "LakeTable":
+    def create(cls, files: Files, folder: str, shape: LakeShape, owner: str) -> "LakeTable":
         """Empty, in a folder of its own; nobody points to it."""
         metadata = new_table_metadata(
             schema=_schema(shape),
@@ -91,8 +89,8 @@ class LakeTable:
             properties={**PROPERTIES, OWNER: owner},
         )
         location = f"{folder}/metadata/00000-{metadata.table_uuid}.metadata.json"
-        ToOutputFile.table_metadata(metadata, load_file_io({}, location).new_output(location), overwrite=True)
-        return cls.open(location)
+        ToOutputFile.table_metadata(metadata, files.io.new_output(location), overwrite=True)
+        return cls.open(files, location)
 
     @property
     def owner(self) -> str:
@@ -248,20 +246,19 @@ def _plain(column: Any) -> Any:
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def look(url: str) -> str:
-    """The version of what is here, once the folder has answered; one that is not there yet can be made."""
-    files, path = fs.FileSystem.from_uri(url)
-    files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+def look(files: Files) -> str:
+    """The version of what is here, once the place has answered."""
+    files.look()
     return pyiceberg.__version__
 
 
-def newest_in(folder: str) -> LakeTable | None:
+def newest_in(files: Files, folder: str) -> LakeTable | None:
     """The table that was last described in a folder, pointed to or not."""
-    files = [path for path, _ in _list(folder) if path.endswith(".metadata.json")]
-    return LakeTable.open(max(files, key=lambda path: (_version(path), path))) if files else None
+    found = [path for path, _ in files.list(folder) if path.endswith(".metadata.json")]
+    return LakeTable.open(files, max(found, key=lambda path: (_version(path), path))) if found else None
 
 
-def unused(table: LakeTable, seconds: float) -> list[str]:
+def unused(files: Files, table: LakeTable, seconds: float) -> list[str]:
     """The files that the table knows nothing of, if they are as old as that: of a run that was lost, or forgotten."""
     io, metadata = table.table.io, table.table.metadata
     used = {table.location, *(entry.metadata_file for entry in metadata.metadata_log)}
@@ -271,28 +268,10 @@ def unused(table: LakeTable, seconds: float) -> list[str]:
             used.add(manifest.manifest_path)
             used |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io)}
     until = time.time() - seconds
-    return [path for path, changed in _list(table.folder) if path not in used and changed <= until]
+    return [path for path, changed in files.list(table.folder) if path not in used and changed <= until]
 
 
 def delete(table: LakeTable, paths: Sequence[str]) -> None:
     """These files."""
     for path in paths:
         table.table.io.delete(path)
-
-
-def remove(folder: str) -> None:
-    """All of it."""
-    files, path = fs.FileSystem.from_uri(folder)
-    if files.get_file_info(path).type == fs.FileType.Directory:
-        files.delete_dir(path)
-
-
-def _list(folder: str) -> list[tuple[str, float]]:
-    """Every file below it, and when it was written."""
-    files, path = fs.FileSystem.from_uri(folder)
-    found = files.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
-    return [
-        (folder + info.path.removeprefix(path), info.mtime.timestamp())
-        for info in found
-        if info.type == fs.FileType.File
-    ]

@@ -1,16 +1,16 @@
 """The tables of one mart in the lake: where each edition is, and what it holds. Runs write them by `delivery.py`."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.domain.errors import RetryableError
 from vitrina.domain.policy import split_prefix, split_table
 from vitrina.meta.db import Connection
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.catalogue import BUILDING, SERVED, Pointer
 from vitrina.sinks.lake.extra import iceberg
+from vitrina.sinks.lake.place import Place
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.writer import VERSION
 from vitrina.stores import Batch, Document, Field, Mark, Store
@@ -18,19 +18,12 @@ from vitrina.stores import Batch, Document, Field, Mark, Store
 if TYPE_CHECKING:
     from vitrina.sinks.lake.iceberg import LakeTable
 
-FOLDER = "file:///"
-WHERE = "set it where runners run: file:///folder"
-
 
 class LakeStore(Store):
     """A folder for each edition; one of them is served, by a row of the warehouse."""
 
-    def __init__(self, url: str | None, pipeline_id: UUID, target: str, shape: LakeShape | None) -> None:
-        if not url:
-            raise ConfigError("VITRINA_LAKE_URL is not set, and so there is no lake", WHERE)
-        if not url.startswith(FOLDER):
-            raise ConfigError(f"VITRINA_LAKE_URL is {url}, and a lake is a folder as yet", WHERE)
-        self.url = url.rstrip("/")
+    def __init__(self, place: Place, pipeline_id: UUID, target: str, shape: LakeShape | None) -> None:
+        self.place = place
         self.pipeline_id = pipeline_id
         self.shape = shape
         _, self.mart = split_prefix(target)
@@ -46,26 +39,26 @@ class LakeStore(Store):
         self.tables, self.serving = {}, None
         for pointer in (self.built_at, self.served_at):
             if location := catalogue.find(conn, pointer):
-                with reaching():
-                    table: LakeTable = iceberg().LakeTable.open(location)
+                with self.place.reaching():
+                    table: LakeTable = iceberg().LakeTable.open(self.place.files, location)
                 name = self._name_of(table.folder)
                 self.tables[name] = table
                 self.serving = name if pointer == self.served_at else None
 
     def folder(self, name: str) -> str:
         """Of an edition."""
-        return f"{self.url}/{name.replace('.', '/', 1)}"
+        return f"{self.place.url}/{name.replace('.', '/', 1)}"
 
     def _name_of(self, folder: str) -> str:
         """The edition that is there; the mart's own name, if we have made none there."""
-        inside = folder.removeprefix(f"{self.url}/")
+        inside = folder.removeprefix(f"{self.place.url}/")
         return inside.replace("/", ".", 1) if inside.startswith(self.mart.replace(".", "/") + "-") else self.mart
 
     def table(self, name: str) -> "LakeTable | None":
         """As it is now: as far as a pointer says, else as it was begun."""
         if name not in self.tables:
-            with reaching():
-                found = iceberg().newest_in(self.folder(name))
+            with self.place.reaching():
+                found = iceberg().newest_in(self.place.files, self.folder(name))
             if found is None:
                 return None
             self.tables[name] = found
@@ -93,9 +86,9 @@ class LakeStore(Store):
         """Nobody points to it yet."""
         del fields, epoch
         assert self.shape is not None
-        with reaching():
-            iceberg().remove(self.folder(name))
-            self.tables[name] = iceberg().LakeTable.create(self.folder(name), self.shape, mark.owner)
+        with self.place.reaching():
+            self.place.files.remove(self.folder(name))
+            self.tables[name] = iceberg().LakeTable.create(self.place.files, self.folder(name), self.shape, mark.owner)
 
     def take(self, name: str, epoch: int) -> None:
         """The fence of the checkpoint is the fence of the lake."""
@@ -112,14 +105,14 @@ class LakeStore(Store):
         assert self.shape is not None
         from vitrina.sinks.lake.rows import to_texts
 
-        with reaching():
+        with self.place.reaching():
             for rows in self._table(name).read():
                 for id_, text in to_texts(self.shape, rows):
                     yield Document(id_, VERSION, text)
 
     def count(self, name: str) -> int:
         """By what the table says of its files."""
-        with reaching():
+        with self.place.reaching():
             return self._table(name).count()
 
     def drop(self, name: str) -> None:
@@ -127,14 +120,5 @@ class LakeStore(Store):
         self.tables.pop(name, None)
         if self.conn:
             catalogue.forget(self.conn, self.folder(name))
-        with reaching():
-            iceberg().remove(self.folder(name))
-
-
-@contextmanager
-def reaching() -> Iterator[None]:
-    """What goes wrong with files may go well later."""
-    try:
-        yield
-    except OSError as error:
-        raise RetryableError(f"the lake cannot be read or written: {error}") from error
+        with self.place.reaching():
+            self.place.files.remove(self.folder(name))
