@@ -50,7 +50,7 @@ class Patience:
     attempts: int
 
 
-LONG, SHORT = Patience(5, 30, 3), Patience(3, 5, 1)
+LONG, SHORT = Patience(5, 20, 3), Patience(3, 5, 1)
 
 
 @dataclass(frozen=True)
