@@ -21,6 +21,7 @@ class TestBucket(SinkConformance):
     test_an_older_epoch_changes_nothing: Any = None  # the fence is the checkpoint's: see the zombie below
     test_marts_are_equal_after_random_changes: Any = None  # long ones, of a folder: they do not ask where it is
     test_a_run_is_paused_in_the_middle_and_goes_on: Any = None
+    test_a_rebuild_writes_everything_anew: Any = None  # one moves a lake, below
 
     @pytest.fixture
     def mart(self, lake: BucketLake) -> BucketLake:

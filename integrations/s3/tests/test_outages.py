@@ -116,6 +116,26 @@ def test_a_bucket_that_is_away_from_the_beginning_is_waited_for_and_asked(
     go_on(lake, pipeline)
 
 
+LONG_TEXTS = """
+    SELECT id, (SELECT string_agg(md5(id || ' ' || n), '') FROM generate_series(1, 800000) n) AS long
+    FROM content.item"""
+
+
+def test_a_large_file_that_breaks_off_amid_its_parts_is_sent_again(
+    lake: BucketLake, front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink, "LONG", Patience(5, 20, 1))
+    pipeline = items(lake, 1, source_query=LONG_TEXTS)
+    front.rule = lambda request: (503, "SlowDown") if "partNumber=2" in request.path else None
+    waits(lake, pipeline)
+    assert not lake.catalogue.namespace_exists("cinema")
+    front.rule = lambda request: None
+    front.seen.clear()
+    go_on(lake, pipeline)
+    assert [request for request in front.writes if "partNumber=2" in request.path]
+    assert not lake.unreferenced()
+
+
 @pytest.mark.parametrize(
     ("status", "code"), [(403, "AccessDenied"), (403, "SignatureDoesNotMatch"), (400, "ExpiredToken")]
 )
