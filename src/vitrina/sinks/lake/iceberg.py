@@ -27,8 +27,8 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.types import ListType, NestedField
 
-from vitrina.sinks.lake.files import Files
 from vitrina.sinks.lake.shape import LakeShape
+from vitrina.sinks.lake.storage import Files
 
 OWNER = "vitrina.pipeline"
 FILE_BYTES = 64_000_000  # of a data file, as Arrow: what a change has to write anew

@@ -16,7 +16,7 @@ from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 
 if TYPE_CHECKING:
-    from vitrina.sinks.lake.files import Files
+    from vitrina.sinks.lake.storage import Files
 
 URL = "VITRINA_LAKE_URL"
 WHERE = "set it where runners run: file:///folder, or s3://bucket/prefix"
@@ -83,7 +83,7 @@ class Place:
     @cached_property
     def files(self) -> "Files":
         """What is there. Only here: pyarrow comes with an extra."""
-        from vitrina.sinks.lake.files import Files
+        from vitrina.sinks.lake.storage import Files
 
         return Files.at(self)
 
