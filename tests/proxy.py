@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 import httpx
 
+from vitrina.sinks.search.bulk import WITNESS
+
 
 @dataclass(frozen=True)
 class Request:
@@ -23,6 +25,11 @@ class Request:
     @property
     def is_bulk(self) -> bool:
         return "/_bulk" in self.path
+
+    @property
+    def rows(self) -> list[bytes]:
+        """Its items, but for what goes before deletes alone."""
+        return [item for item in self.items if item != WITNESS]
 
     @property
     def items(self) -> list[bytes]:
@@ -94,8 +101,8 @@ class Proxy:
         with self._lock:
             request = Request(method, path, body, len(self.sent) + 1)
             if request.is_bulk:
-                self.sent.append([id_of(item) for item in request.items])
-                self.kinds.append("delete" if request.body.startswith(b'{"delete"') else "index")
+                self.sent.append([id_of(item) for item in request.rows])
+                self.kinds.append("delete" if request.rows[0].startswith(b'{"delete"') else "index")
         scripted = self.rule(self, request)
         return scripted or self.forward(request, body, kind)
 

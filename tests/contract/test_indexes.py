@@ -61,7 +61,7 @@ def test_a_run_without_elasticsearch_fails_in_a_sentence_and_no_other_run_does(a
     ("wrong", "where", "said"),
     [
         ({"target_table": "es:people"}, "target_table", "VITRINA_ALLOWED_ES_INDEXES allows films*"),
-        ({"target_table": "es:Films"}, "target_table", "VITRINA_ALLOWED_ES_INDEXES"),
+        ({"target_table": "es:Films"}, "target_table", "no mart can be called so"),
         ({"mapping": {"titel": {"type": "text"}}}, "mapping", "mapping names titel"),
         ({"mapping": {"title": {}}}, "mapping", "mapping of title has no type"),
         ({"mapping": {"title": {"type": 5}}}, "mapping", "mapping of title has no type"),

@@ -22,7 +22,7 @@ def _outage(api: Api) -> None:
     )
 
 
-@pytest.mark.parametrize(("language", "words"), [("en", "waits for shop since"), ("ru", "ждёт shop с")])
+@pytest.mark.parametrize(("language", "words"), [("en", "waits for shop since"), ("ru", "ждёт shop, началось")])
 def test_the_console_tells_it_of_its_pipelines_and_of_no_others(api: Api, language: str, words: str) -> None:
     api.lab.add(name="waiting", target_table="analytics.waiting", source="shop", **FILMS)
     api.lab.add(name="healthy", target_table="analytics.healthy", **FILMS)

@@ -17,7 +17,7 @@ from vitrina.engine.touched import Touched
 
 LOUD = REPLACE.format("shout(t text) RETURNS text", "t || '!'")
 PLACES = {
-    "before keys are told": (Follower, "_keys_of", True),
+    "before keys are told": (Impact, "keys_of", True),
     "between keys and rows": (Touched, "converge", True),
     "after keys were told": (Impact, "few_keys", False),
     "before the comparison": (FullMode, "run", True),

@@ -251,7 +251,7 @@ SLOW = """
     FROM content.film_work f"""
 READING = """
     SELECT count(*) FROM pg_stat_activity
-    WHERE state = 'active' AND query LIKE '%generate_series(1, 3000)%' AND pid <> pg_backend_pid()"""
+    WHERE state = 'active' AND query LIKE '%t."much"%' AND pid <> pg_backend_pid()"""
 RATE = "UPDATE content.film_work SET rating = %s WHERE id IN (SELECT id FROM content.film_work ORDER BY id LIMIT %s)"
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from vitrina.domain.findings import Code
 from vitrina.domain.pipeline import Pipeline
 from vitrina.meta.db import connect
 from vitrina.neighbours import Neighbours
+from vitrina.sinks.documents import editions
 from vitrina.sinks.registry import look_at_sinks, tidy
 from vitrina.testing import SinkConformance
 from vitrina.testing.marts import CURSOR, add_items, assert_equal, failed, items, went
@@ -48,7 +50,9 @@ EXACT = {
     "price": ("numeric(38,10)", "1234567890123456789012345678.0000000001", "-0.5", "NULL"),
     "whole": ("numeric(9,0)", "123456789", "0", "NULL"),
     "ratio": ("real", "0.1", "1e-7", "'NaN'"),
+    "rate": ("real", "'-0'", "33554432", "1.6777216e10"),
     "share": ("double precision", "0.1", "1e300", "'-Infinity'"),
+    "portion": ("double precision", "1e23", "9007199254740993", "5e-324"),
     "yes": ("boolean", "true", "false", "NULL"),
     "said": ("text", r"E'é\t\u2028\"\\ \n \x7f'", "''", "NULL"),
     "code": ("character(3)", "'ab'", "'abc'", "NULL"),
@@ -65,8 +69,8 @@ EXACT = {
     "flags": ("boolean[]", "'{t,f,NULL}'", "'{}'", "NULL"),
 }
 KEPT = """
-    int int long decimal(38,10) decimal(9,0) float double boolean string string string uuid date time timestamp
-    timestamptz binary list<string> list<decimal(9,2)> list<date> list<boolean>
+    int int long decimal(38,10) decimal(9,0) float float double double boolean string string string uuid date time
+    timestamp timestamptz binary list<string> list<decimal(9,2)> list<date> list<boolean>
 """
 
 
@@ -91,7 +95,7 @@ def test_every_type_is_kept_exactly(lake: LakeSink) -> None:
     assert went(lake, pipeline, repair=True) == (0, 0)
 
 
-@pytest.mark.parametrize("name", ["price", "who", "instant", "yes"])
+@pytest.mark.parametrize("name", ["price", "who", "instant", "yes", "code", "hour", "moment"])
 def test_a_key_of_any_type_finds_its_row(lake: LakeSink, name: str) -> None:
     make_exact(lake.lab)
     lake.lab.sql(f"DELETE FROM content.exact WHERE {name} IS NULL")
@@ -182,8 +186,12 @@ def test_a_table_of_somebody_else_is_left_alone(lake: LakeSink) -> None:
     catalogue = lake.catalogue
     catalogue.create_namespace("cinema")
     theirs = catalogue.create_table("cinema.mart", pa.schema([("id", pa.int32())]), f"file://{lake.folder}/theirs")
-    assert "did not make" in failed(lake, items(lake))
+    pipeline = items(lake)
+    assert "did not make" in failed(lake, pipeline)
     assert lake.table.metadata.table_uuid == theirs.metadata.table_uuid
+    lake.lab.sql(lake.lab.last_run(pipeline)["remedy"].partition("have it forgotten: ")[2])
+    went(lake, pipeline)
+    assert_equal(lake, pipeline)
 
 
 def test_a_target_is_allowed_by_name(lake: LakeSink) -> None:
@@ -297,3 +305,102 @@ def test_under_another_name_the_old_one_goes_with_its_table(lake: LakeSink, by_r
             tidy(conn, lake.lab.connections.settings)
     assert lake.lab.sql("SELECT table_name FROM etl_lake.iceberg_tables") == [("other",)]
     assert {path.name for path in (lake.folder / "cinema").iterdir()} == {"other-000002"}
+
+
+def table_folder(lake: LakeSink) -> Path:
+    return Path(lake.table.metadata.location.removeprefix("file://"))
+
+
+def test_a_table_whose_files_are_lost_is_made_anew(lake: LakeSink) -> None:
+    pipeline = items(lake)
+    went(lake, pipeline)
+    rmtree(table_folder(lake))
+    went(lake, pipeline)
+    assert_equal(lake, pipeline)
+
+
+def test_a_lake_that_is_not_mounted_is_waited_for_and_not_made_anew(lake: LakeSink) -> None:
+    """An empty folder may be the place where it belongs."""
+    pipeline = items(lake)
+    went(lake, pipeline)
+    (lake.folder / "cinema").rename(lake.folder / "elsewhere")
+    assert f"mount it, or mkdir {lake.folder}/cinema" in failed(lake, pipeline)
+    (lake.folder / "elsewhere").rename(lake.folder / "cinema")
+    assert went(lake, pipeline) == (0, 0)
+    assert_equal(lake, pipeline)
+
+
+def test_in_another_folder_it_is_made_anew(lake: LakeSink) -> None:
+    pipeline = items(lake)
+    went(lake, pipeline)
+    lake.lab.configure(lake_url=f"file://{lake.folder}/other")
+    went(lake, pipeline)
+    assert table_folder(lake).is_relative_to(lake.folder / "other")
+    assert_equal(lake, pipeline)
+
+
+@pytest.mark.parametrize("end", ["?secret=x", "#x"])
+def test_an_address_of_a_folder_ends_with_its_name_and_is_not_shown(lake: LakeSink, end: str) -> None:
+    lake.lab.configure(lake_url=f"file://{lake.folder}{end}")
+    said = failed(lake, items(lake))
+    assert "VITRINA_LAKE_URL names neither a folder nor a bucket" in said
+    assert end not in said
+
+
+def test_a_name_that_somebody_takes_amid_a_load_is_left_to_them(
+    lake: LakeSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = lake.catalogue
+
+    def reach(place: str) -> None:
+        if place == "before swap":
+            catalogue.create_namespace_if_not_exists("cinema")
+            schema = pa.schema([("id", pa.int32())])
+            catalogue.create_table("cinema.mart", schema, f"file://{lake.folder}/theirs")
+
+    monkeypatch.setattr(editions, "reach", reach)
+    assert "did not make" in failed(lake, items(lake))
+    assert table_folder(lake).name == "theirs"
+
+
+def test_a_table_of_somebody_else_is_left_alone_wherever_its_files_are(lake: LakeSink) -> None:
+    row = "'vitrina', 'cinema', 'mart', 's3://bucket/mart/metadata/00000-x.metadata.json'"
+    names = "catalog_name, table_namespace, table_name, metadata_location"
+    lake.lab.sql(f"INSERT INTO etl_lake.iceberg_tables ({names}) VALUES ({row})")
+    assert "did not make" in failed(lake, items(lake))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "more"),
+    [
+        ("character varying(3)", "character varying(9)", "'longer'"),
+        ("timestamp(0)", "timestamp(3)", "'2024-01-01 00:00:00.4'"),
+    ],
+)
+def test_a_key_that_grows_wider_tells_rows_apart_as_the_query_does(
+    lake: LakeSink, before: str, after: str, more: str
+) -> None:
+    first = "'2024-01-01'" if "time" in before else "'a'"
+    lake.lab.sql(f"CREATE TABLE content.wide (id {before}); INSERT INTO content.wide VALUES ({first})")
+    lake.lab.sql("GRANT SELECT ON content.wide TO vitrina_reader")
+    pipeline = lake.lab.add(source_table="content.wide", key=["id"], target_table=lake.target)
+    went(lake, pipeline)
+    lake.lab.sql(f"ALTER TABLE content.wide ALTER id TYPE {after}; INSERT INTO content.wide VALUES ({more})")
+    went(lake, pipeline)
+    assert went(lake, pipeline) == (0, 0)
+    lake.lab.sql(f"DELETE FROM content.wide WHERE id = {more}")
+    assert went(lake, pipeline) == (0, 1)
+    assert_equal(lake, pipeline)
+
+
+@pytest.mark.parametrize(("before", "after"), [("smallint", "integer"), ("character(3)", "character(9)")])
+def test_a_key_of_another_type_needs_a_word(lake: LakeSink, before: str, after: str) -> None:
+    """Iceberg's type is the same, but not the one that rows are compared by."""
+    lake.lab.sql(f"CREATE TABLE content.wide (id {before}); INSERT INTO content.wide VALUES (1)")
+    lake.lab.sql("GRANT SELECT ON content.wide TO vitrina_reader")
+    pipeline = lake.lab.add(source_table="content.wide", key=["id"], target_table=lake.target)
+    went(lake, pipeline)
+    lake.lab.sql(f"ALTER TABLE content.wide ALTER id TYPE {after}; INSERT INTO content.wide VALUES (70000)")
+    assert "drift: the query changed id" in failed(lake, pipeline)
+    went(lake, pipeline, rebuild=True)
+    assert_equal(lake, pipeline)

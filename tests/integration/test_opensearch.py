@@ -14,6 +14,7 @@ from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.findings import Code, Finding
 from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.domain.policy import require_allowed_target
+from vitrina.neighbours import Neighbours
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
 from vitrina.sinks.opensearch.client import OpenSearch
@@ -94,3 +95,12 @@ def test_without_an_address_it_says_which_setting_is_missing() -> None:
         OpenSearch(Settings(opensearch_url=None))
     with pytest.raises(RetryableError, match="is OPENSEARCH_URL right"):
         OpenSearch(Settings(opensearch_url=SecretStr("http://127.0.0.1:9"))).version()
+
+
+def test_an_address_that_cannot_be_read_is_not_quoted() -> None:
+    """A password that is not escaped is taken for a port."""
+    settings = Settings(opensearch_url=SecretStr("http://me:plan/ted@host:9200"))
+    with pytest.raises(ConfigError, match="OPENSEARCH_URL cannot be read") as caught:
+        OpenSearch(settings)
+    assert "plan" not in str(caught.value)
+    assert look_at_sinks(settings, Neighbours())["opensearch"] == {"error": "OPENSEARCH_URL cannot be read"}

@@ -39,6 +39,30 @@ def test_its_view_has_the_columns_of_the_query(sqlite: SqliteSink) -> None:
     assert shown == sqlite.lab.sql('SELECT id::text, title FROM content.film_work ORDER BY id::text COLLATE "C"')
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "more"),
+    [
+        ("numeric(9,2)", "numeric(9,3)", "1.004"),
+        ("character(3)", "character(9)", "'longer'"),
+        ("character(3)[]", "character(3)[]", "'{abc}'"),
+        ("bit(3)", "bit(3)", "'110'"),
+    ],
+)
+def test_a_key_is_not_cut_to_the_length_it_once_had(sqlite: SqliteSink, before: str, after: str, more: str) -> None:
+    """The shadow's column stays; rounded there, a row would be taken for another, or be forgotten."""
+    first = {"numeric(9,2)": "1", "character(3)": "'a'"}.get(before, "'{a}'" if "[" in before else "'101'")
+    sqlite.lab.sql(f"CREATE TABLE content.wide (id {before}, n int); INSERT INTO content.wide VALUES ({first}, 1)")
+    sqlite.lab.sql("GRANT SELECT ON content.wide TO vitrina_reader")
+    pipeline = sqlite.lab.add(source_table="content.wide", key=["id"], target_table=sqlite.target)
+    went(sqlite, pipeline)
+    sqlite.lab.sql(f"ALTER TABLE content.wide ALTER id TYPE {after}; INSERT INTO content.wide VALUES ({more}, 2)")
+    went(sqlite, pipeline)
+    assert went(sqlite, pipeline) == (0, 0)
+    sqlite.lab.sql("DELETE FROM content.wide WHERE n = 2")
+    assert went(sqlite, pipeline) == (0, 1)
+    assert len(sqlite.rows(["id"])) == 1
+
+
 def test_who_was_taken_over_writes_nothing_more(sqlite: SqliteSink) -> None:
     pipeline = sqlite.lab.add(source_query=FILMS, key=["film_id"], target_table=sqlite.target)
     went(sqlite, pipeline)

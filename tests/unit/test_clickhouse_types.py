@@ -6,10 +6,10 @@ import pytest
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Pipeline, resolve
-from vitrina.sinks.clickhouse.floats import write_float
 from vitrina.sinks.clickhouse.shape import TypedShape, checked_type
 from vitrina.sinks.clickhouse.tables import Names, Sheet, TypedColumn, literal, quote, split
 from vitrina.sinks.clickhouse.types import Kind
+from vitrina.sinks.documents.floats import write_float
 from vitrina.sql.describe import Column
 
 

@@ -9,6 +9,7 @@ from tests.faults.test_lake import once_files_are_written
 from tests.lake import LakeSink
 from tests.s3 import KEY, SECRET, BucketLake, Front
 from vitrina.cli.checking_lake import check_lake
+from vitrina.sinks.lake.place import Place
 from vitrina.testing import SinkConformance
 from vitrina.testing.faults import Nursery, change, killed
 from vitrina.testing.marts import add_items, assert_equal, failed, items, went
@@ -133,6 +134,34 @@ def test_a_lake_moves_from_a_folder_to_a_bucket_by_a_rebuild(lake: BucketLake, t
     lake.lab.sql("UPDATE content.item SET title = 'other' WHERE id = 1")
     assert went(lake, pipeline) == (1, 0)
     assert_equal(lake, pipeline)
+
+
+def test_a_table_whose_files_are_lost_is_made_anew(lake: BucketLake) -> None:
+    pipeline = items(lake)
+    went(lake, pipeline)
+    location = lake.table.metadata.location
+    Place.of(lake.lab.connections.settings).files.remove(location)
+    assert not lake.files(location)
+    went(lake, pipeline)
+    assert_equal(lake, pipeline)
+
+
+def test_under_another_prefix_it_is_made_anew(lake: BucketLake) -> None:
+    pipeline = items(lake)
+    went(lake, pipeline)
+    other = f"{lake.lab.connections.settings.lake_url}/other"
+    lake.lab.configure(lake_url=other)
+    went(lake, pipeline)
+    assert lake.table.metadata.location.startswith(f"{other}/cinema/")
+    assert_equal(lake, pipeline)
+
+
+@pytest.mark.parametrize("url", ["gs://bucket/mart", "memory://mart"])
+def test_a_table_of_somebody_else_is_left_alone_wherever_its_files_are(lake: BucketLake, url: str) -> None:
+    row = f"'vitrina', 'cinema', 'mart', '{url}/metadata/00000-x.metadata.json'"
+    names = "catalog_name, table_namespace, table_name, metadata_location"
+    lake.lab.sql(f"INSERT INTO etl_lake.iceberg_tables ({names}) VALUES ({row})")
+    assert "did not make" in failed(lake, items(lake))
 
 
 def test_half_a_key_is_refused(lake: BucketLake) -> None:

@@ -47,7 +47,9 @@ class Pipeline(BaseModel):
     source_query: str | None = Field(default=None, description="One SELECT; the mart is kept equal to it.")
     source_table: str | None = Field(default=None, description="Instead of a query: all of this schema.table.")
     target_table: str | None = Field(
-        default=None, description="The mart, as schema.table, es:index or os:index; created if missing."
+        default=None,
+        description="The mart: schema.table, es:index, os:index, ch:database.table or lake:namespace.table;"
+        " created if missing.",
     )
     key: tuple[str, ...] = Field(
         default=(), description="Columns that identify a row; default: the target's primary key."

@@ -50,8 +50,8 @@ class Column:
     @property
     def unbounded_type(self) -> str:
         """Its type without a length, so that nothing is cut when a value is cast to it."""
-        bare = TYPMOD.sub("", self.type)
-        return UNBOUNDED.get(bare, bare)
+        bare, array, _ = TYPMOD.sub("", self.type).partition("[]")
+        return UNBOUNDED.get(bare, bare) + array
 
     @property
     def sql_type(self) -> sql.SQL:

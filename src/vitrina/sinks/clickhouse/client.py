@@ -4,10 +4,10 @@ import json
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError, VitrinaError
 from vitrina.domain.policy import CLICKHOUSE_TARGET_PREFIX
@@ -114,9 +114,7 @@ def _sign_in(url: str, patience: int) -> "HttpClient":
     from clickhouse_connect.driver import create_client  # only here: most have none
 
     logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)  # what it logs, it raises too
-    parts = urlsplit(url)
-    if parts.scheme not in PORTS or not parts.hostname:
-        raise ConfigError(f"{URL} cannot be read", "write http://user:password@host:8123, or https://…:8443")
+    parts = _parts(url)
     client: Any = create_client(
         interface=parts.scheme,
         host=parts.hostname,
@@ -130,6 +128,16 @@ def _sign_in(url: str, patience: int) -> "HttpClient":
         dedicated_pool=True,
     )
     return client  # type: ignore[no-any-return]
+
+
+def _parts(url: str) -> SplitResult:
+    """A ConfigError that quotes nothing of it: where a password begins cannot be told."""
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        if parts.scheme in PORTS and parts.hostname and parts.port != 0:
+            return parts
+    remedy = "write http://user:password@host:8123, or https://…:8443, and %2F for a / in the password"
+    raise ConfigError(f"{URL} cannot be read", remedy)
 
 
 def import_client() -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
-from vitrina.sinks.clickhouse.floats import POINT, write_float
+from vitrina.sinks.documents.floats import POINT, write_float
 from vitrina.sinks.documents.types import TEXTS, FieldType
 
 UTC = "DateTime64(6, 'UTC')"

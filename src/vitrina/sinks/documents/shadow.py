@@ -60,5 +60,8 @@ def _collations(conn: Connection, key: Sequence[Column]) -> dict[str, str | None
 
 
 def _definition(column: Column, collation: str | None) -> sql.Composed:
+    """Without a length: one that grows in the query would be cut or rounded here, and rows taken for each other. Bits
+    of any length are a type of their own."""
+    kept = column.type if column.type.startswith("bit(") else column.unbounded_type
     suffix = sql.SQL(f" COLLATE {collation}" if collation else "")
-    return sql.SQL("{} {}{}").format(column.identifier, column.sql_type, suffix)
+    return sql.SQL("{} {}{}").format(column.identifier, sql.SQL(kept), suffix)

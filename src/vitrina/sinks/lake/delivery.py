@@ -143,7 +143,7 @@ class LakeDelivery(Mode):
         """Found first, removed once the fence has said that until then the pipeline was ours: whatever was there by
         then is of this run or of one before it."""
         with self.store.place.reaching():
-            left = unused(self.store.place.files, self._table, self.job.settings.lake_unused_seconds)
+            left = unused(self._table, self.job.settings.lake_unused_seconds)
         if left:
             yield from self._keeping_position(iter([self._look_at_lease]))
             with self.store.place.reaching():

@@ -27,9 +27,11 @@ class LakeEditions(Editions):
 
     def _refuse_foreign(self, served: Mapping[str, Mark]) -> None:
         if [mark for mark in served.values() if not self._is_ours(mark)]:
+            namespace, _, table = self.mart.partition(".")
+            where = f"table_namespace = '{namespace}' AND table_name = '{table}'"
             raise ConfigError(
                 f"the catalogue has a table {self.mart} that this pipeline did not make",
-                "choose another name, or drop that table first",
+                f"choose another name, or have it forgotten: DELETE FROM etl_lake.iceberg_tables WHERE {where}",  # noqa: S608 (for people)
             )
 
     def _forget(self, edition: Edition, conn: Connection) -> StepResult:
@@ -44,5 +46,8 @@ class LakeEditions(Editions):
         return result
 
     def _publish(self, conn: Connection) -> StepResult:
+        """Somebody may have taken the name since the run began."""
+        self.store.look(conn)
+        self._refuse_foreign(self.store.served())
         catalogue.serve(conn, self.store.built_at, self.store.served_at)
         return super()._publish(conn)

@@ -27,8 +27,8 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.types import ListType, NestedField
 
+from vitrina.sinks.lake.files import Files
 from vitrina.sinks.lake.shape import LakeShape
-from vitrina.sinks.lake.storage import Files
 
 OWNER = "vitrina.pipeline"
 FILE_BYTES = 64_000_000  # of a data file, as Arrow: what a change has to write anew
@@ -39,6 +39,8 @@ PROPERTIES = {
     "commit.retry.num-retries": "0",
     "write.target-file-size-bytes": str(FILE_BYTES),
     "write.parquet.compression-codec": "zstd",
+    # One for each file: of a row group whose values are too long no bounds are known, and the file got those of others.
+    "write.parquet.row-group-limit": str(64 * 1024 * 1024),
 }
 
 
@@ -71,12 +73,13 @@ class LakeTable:
 
     location: str
     table: Table = field(repr=False)
+    files: Files = field(repr=False)
 
     @classmethod
     def open(cls, files: Files, location: str) -> "LakeTable":
         """By its metadata file."""
         metadata = FromInputFile.table_metadata(files.io.new_input(location))
-        return cls(location, Table(("lake", "table"), metadata, location, files.io, Staging("staging")))
+        return cls(location, Table(("lake", "table"), metadata, location, files.io, Staging("staging")), files)
 
     @classmethod
     def create(cls, files: Files, folder: str, shape: LakeShape, owner: str) -> "LakeTable":
@@ -90,6 +93,7 @@ class LakeTable:
         )
         location = f"{folder}/metadata/00000-{metadata.table_uuid}.metadata.json"
         ToOutputFile.table_metadata(metadata, files.io.new_output(location), overwrite=True)
+        files.flush()
         return cls.open(files, location)
 
     @property
@@ -109,9 +113,12 @@ class LakeTable:
 
     @property
     def is_ours(self) -> bool:
-        """Whether its last change was one of its pipeline's."""
-        snapshot = self.table.metadata.current_snapshot()
-        return snapshot is None or bool(snapshot.summary and snapshot.summary.additional_properties.get(OWNER))
+        """Whether its last change was one of its pipeline's, and nobody has gone back to another."""
+        snapshot, last = self.table.metadata.current_snapshot(), self.table.last_sequence_number
+        if snapshot is None:
+            return not last
+        is_by_us = bool(snapshot.summary and snapshot.summary.additional_properties.get(OWNER))
+        return is_by_us and snapshot.sequence_number == last
 
     @cached_property
     def types(self) -> Any:
@@ -135,18 +142,22 @@ class LakeTable:
         Whatever has to be written anew is; and small files, once they are many, with it. Snapshots that were replaced
         longer ago than `keep_seconds` are forgotten.
         """
-        anew = list(self._holding(gone)) if gone.num_rows else []
-        anew += self._many_small({task.file.file_path for task, _ in anew})
-        merged = [rows for task, rows in anew if _is_small(task)]
+        anew = self._written_anew(gone)
         with self.table.transaction() as transaction:
             files = transaction.update_snapshot({OWNER: self.owner})
             with files.overwrite() if anew else files.fast_append() as snapshot:
-                for task, _ in anew:
+                merged = []
+                for task in anew:
                     snapshot.delete_data_file(task.file)
-                for rows in [pa.concat_tables([*merged, fresh]), *(rows for task, rows in anew if not _is_small(task))]:
-                    self._add(snapshot, rows)
+                    rows = self._staying(task, gone)
+                    if _is_small(task):
+                        merged.append(rows)
+                    else:  # one after the other: all of them may be all of the table
+                        self._add(snapshot, rows)
+                self._add(snapshot, pa.concat_tables([*merged, fresh]))
             self._forget_snapshots(transaction, keep_seconds)
         assert isinstance(self.table.catalog, Staging)
+        self.files.flush()
         self.location = self.table.catalog.staged
         return self.location
 
@@ -155,26 +166,32 @@ class LakeTable:
             for file in _dataframe_to_data_files(self.table.metadata, rows, self.table.io):
                 snapshot.append_data_file(file)
 
-    def _holding(self, gone: Any) -> Iterator[tuple[FileScanTask, Any]]:
-        """The files that hold such keys, each with the rows that stay."""
+    def _written_anew(self, gone: Any) -> list[FileScanTask]:
+        """The files that hold such keys; and small ones, to become one, unless they are few."""
+        holding = [*self._holding(gone)] if gone.num_rows else []
+        taken = {task.file.file_path for task in holding}
+        small = [task for task in self.table.scan().plan_files() if _is_small(task)]
+        return holding + [task for task in small if len(small) > MOST_SMALL and task.file.file_path not in taken]
+
+    def _holding(self, gone: Any) -> Iterator[FileScanTask]:
         for task in self.table.scan(row_filter=_around(self.table.schema(), gone)).plan_files():
             if pc.any(_among(self._read(task, gone.column_names), gone)).as_py():
-                rows = self._read(task)
-                yield task, rows.filter(pc.invert(_among(rows, gone)))
+                yield task
 
-    def _many_small(self, taken: set[str]) -> list[tuple[FileScanTask, Any]]:
-        """Small files that become one: none while they are few."""
-        tasks = [task for task in self.table.scan().plan_files() if _is_small(task)]
-        left = [task for task in tasks if task.file.file_path not in taken]
-        return [(task, self._read(task)) for task in left] if len(tasks) > MOST_SMALL else []
+    def _staying(self, task: FileScanTask, gone: Any) -> Any:
+        """Its rows but those."""
+        rows = self._read(task)
+        return rows.filter(pc.invert(_among(rows, gone))) if gone.num_rows else rows
 
     def _forget_snapshots(self, transaction: Transaction, keep_seconds: float) -> None:
-        """By when another took its place; the last one stays in any case, for who reads it now."""
+        """By when another took its place; the last one stays in any case, for who reads it now, and so does one that
+        somebody has given a name."""
         known = sorted(transaction.table_metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0)
         until = (time.time() - keep_seconds) * 1000
         old = [before.snapshot_id for before, after in pairwise(known[:-1]) if after.timestamp_ms < until]
-        if old:
-            ExpireSnapshots(transaction).by_ids(old).commit()
+        named = {ref.snapshot_id for ref in transaction.table_metadata.refs.values()}
+        if left := [id_ for id_ in old if id_ not in named]:
+            ExpireSnapshots(transaction).by_ids(left).commit()
 
     def _read(self, task: FileScanTask, names: Sequence[str] | None = None) -> Any:
         schema = self.table.schema()
@@ -258,17 +275,18 @@ def newest_in(files: Files, folder: str) -> LakeTable | None:
     return LakeTable.open(files, max(found, key=lambda path: (_version(path), path))) if found else None
 
 
-def unused(files: Files, table: LakeTable, seconds: float) -> list[str]:
+def unused(table: LakeTable, seconds: float) -> list[str]:
     """The files that the table knows nothing of, if they are as old as that: of a run that was lost, or forgotten."""
     io, metadata = table.table.io, table.table.metadata
     used = {table.location, *(entry.metadata_file for entry in metadata.metadata_log)}
+    used |= {file.statistics_path for file in (*metadata.statistics, *metadata.partition_statistics)}
     for snapshot in metadata.snapshots:
         used.add(snapshot.manifest_list)
         for manifest in snapshot.manifests(io):
             used.add(manifest.manifest_path)
             used |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io)}
     until = time.time() - seconds
-    return [path for path, changed in files.list(table.folder) if path not in used and changed <= until]
+    return [path for path, changed in table.files.list(table.folder) if path not in used and changed <= until]
 
 
 def delete(table: LakeTable, paths: Sequence[str]) -> None:

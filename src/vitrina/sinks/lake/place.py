@@ -16,11 +16,12 @@ from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 
 if TYPE_CHECKING:
-    from vitrina.sinks.lake.storage import Files
+    from vitrina.sinks.lake.files import Files
 
 URL = "VITRINA_LAKE_URL"
 WHERE = "set it where runners run: file:///folder, or s3://bucket/prefix"
 FOLDER, BUCKET = "file:///", "s3://"
+FILE = re.compile(r"file:///[^?#]*")
 S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]+(/[^/?#%]+)*")
 SAID = re.compile(r"AWS Error (?P<code>\w+)(?: \(HTTP status (?P<status>\d+)\))?")
 REFUSED = {
@@ -68,7 +69,7 @@ class Place:
         url = (settings.lake_url or "").rstrip("/")
         if not url:
             raise ConfigError(f"{URL} is not set, and so there is no lake", WHERE)
-        if not (url.startswith(FOLDER) or S3.fullmatch(url)):
+        if not (FILE.fullmatch(url) or S3.fullmatch(url)):
             raise ConfigError(f"{URL} names neither a folder nor a bucket", WHERE)
         if (settings.lake_access_key is None) is not (settings.lake_secret_key is None):
             remedy = "set both, or neither: then the environment of AWS or the machine's role signs in"
@@ -80,12 +81,17 @@ class Place:
         """Else a folder."""
         return self.url.startswith(BUCKET)
 
+    def reads(self, location: str) -> bool:
+        """Whether a file is of a kind that is opened from here, in this lake or where it was before."""
+        return location.startswith((FOLDER, BUCKET) if self.is_bucket else FOLDER)
+
     @cached_property
     def files(self) -> "Files":
         """What is there. Only here: pyarrow comes with an extra."""
-        from vitrina.sinks.lake.storage import Files
+        from vitrina.sinks.lake.bucket import Bucket
+        from vitrina.sinks.lake.folder import Folder
 
-        return Files.at(self)
+        return Bucket(self) if self.is_bucket else Folder(self.url)
 
     @contextmanager
     def reaching(self) -> Iterator[None]:

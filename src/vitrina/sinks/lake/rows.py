@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.json
 
 from vitrina.domain.errors import ConfigError
+from vitrina.sinks.documents.floats import write_float
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.types import LakeType
 
 NATIVE = {"boolean": pa.bool_(), "int": pa.int64(), "long": pa.int64()}  # in the text; all others are strings
-DIGITS = {"float": 6, "double": 15}  # that Postgres writes before it goes over to an exponent
 SHOWN = 60
 
 
@@ -102,7 +102,7 @@ def to_texts(shape: LakeShape, table: Any) -> Iterator[tuple[str, str]]:
     types = {c.name: shape.type_of(c.name) for c in shape.columns}
     for row in table.select(list(types)).to_pylist():
         written = {name: _written(row[name], type_) for name, type_ in types.items()}
-        yield _id([_key_text(written[name], types[name].kept) for name in shape.key]), _json(written)
+        yield _id([_key_text(written[name], types[name]) for name in shape.key]), _json(written)
 
 
 def _json(value: Any) -> str:
@@ -115,13 +115,15 @@ def _id(parts: Sequence[str]) -> str:
     return "|".join(part.replace("\\", "\\\\").replace("|", "\\|") for part in parts)
 
 
-def _key_text(value: Any, kept: str) -> str:
+def _key_text(value: Any, type_: LakeType) -> str:
     """As Postgres writes it outside of JSON."""
-    if kept == "boolean":
+    if type_.kept == "boolean":
         return str(value).lower()
-    if kept.startswith("timestamp"):
+    if type_.kept.startswith("timestamp"):
         return str(value).replace("T", " ").replace("+00:00", "+00")
-    is_long = kept.startswith("decimal") and "." in value
+    if type_.name == "character":  # as text it loses the blanks that fill it up
+        return str(value).rstrip(" ")
+    is_long = type_.kept.startswith("decimal") and "." in value
     return value.rstrip("0").rstrip(".") if is_long else str(value)
 
 
@@ -135,7 +137,7 @@ def _written(value: Any, type_: LakeType) -> Any:
 
 def _scalar(value: Any, type_: LakeType) -> Any:
     if isinstance(value, float):
-        return _float(value, type_.kept)
+        return _float(value, type_.name)
     if isinstance(value, datetime):
         return _moment(value)
     if isinstance(value, time):
@@ -158,17 +160,6 @@ def _seconds(text: str) -> str:
     return text.rstrip("0") if "." in text else text
 
 
-def _float(value: float, kept: str) -> str:
-    """The shortest text that means it, in Postgres' notation."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    text = repr(value) if kept == "double" else str(pa.scalar(value, pa.float32()).cast(pa.string()))
-    sign, digits, exponent = Decimal(text).normalize().as_tuple()
-    point = len(digits) + int(exponent) - 1
-    if digits == (0,) or -4 <= point < DIGITS[kept]:
-        plain = format(Decimal(text).normalize(), "f")
-        return f"-{plain.lstrip('-')}" if sign else plain
-    tail = "".join(map(str, digits[1:]))
-    return f"{'-' if sign else ''}{digits[0]}{'.' if tail else ''}{tail}e{'-' if point < 0 else '+'}{abs(point):02}"
+def _float(value: float, kind: str) -> str:
+    digits = repr(value) if kind == "double precision" else str(pa.scalar(value, pa.float32()).cast(pa.string()))
+    return write_float(digits, kind).strip('"')

@@ -33,7 +33,13 @@ class LakeShape(Shape):
     @property
     def fingerprint(self) -> str:
         """Changes when another table is needed."""
-        return digest_of([[c.name, self.type_of(c.name).said] for c in self.columns], self.key)
+        return digest_of([[c.name, self.type_of(c.name).said] for c in self.columns], self.key, self._compared)
+
+    @property
+    def _compared(self) -> list[str]:
+        """The types by which rows are told apart, in Postgres; of `character(3)` the table has the blanks too."""
+        keys = [c for c in self.columns if c.name in self.key]
+        return [c.type if self.type_of(c.name).name == "character" else c.unbounded_type for c in keys]
 
     @property
     def definitions(self) -> str:

@@ -1,5 +1,6 @@
 """The tables of one mart in the lake: where each edition is, and what it holds. Runs write them by `delivery.py`."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -35,24 +36,44 @@ class LakeStore(Store):
         self.serving: str | None = None
 
     def look(self, conn: Connection) -> None:
-        """Where the pointers are now."""
+        """Where the pointers are now. One to a table that is lost points to none: then there has to be another."""
         self.tables, self.serving = {}, None
         for pointer in (self.built_at, self.served_at):
             if location := catalogue.find(conn, pointer):
-                with self.place.reaching():
-                    table: LakeTable = iceberg().LakeTable.open(self.place.files, location)
-                name = self._name_of(table.folder)
-                self.tables[name] = table
-                self.serving = name if pointer == self.served_at else None
+                self._note(pointer, location)
+
+    def _note(self, pointer: Pointer, location: str) -> None:
+        name, is_read = self._name_of(location), self.place.reads(location)
+        table = self._open(location) if is_read else None
+        if table is not None:
+            self.tables[name] = table
+        if pointer == self.served_at and (table is not None or not is_read):
+            self.serving = name
+
+    def _open(self, location: str) -> "LakeTable | None":
+        """None if there is no such file, and yet the place where it belongs."""
+        try:
+            with self.place.reaching():
+                table: LakeTable = iceberg().LakeTable.open(self.place.files, location)
+                return table
+        except RetryableError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            with self.place.reaching():
+                error.remedy = self.place.files.doubt(self.folder(self.mart))
+            if error.remedy:
+                raise
+            return None
 
     def folder(self, name: str) -> str:
         """Of an edition."""
         return f"{self.place.url}/{name.replace('.', '/', 1)}"
 
-    def _name_of(self, folder: str) -> str:
-        """The edition that is there; the mart's own name, if we have made none there."""
-        inside = folder.removeprefix(f"{self.place.url}/")
-        return inside.replace("/", ".", 1) if inside.startswith(self.mart.replace(".", "/") + "-") else self.mart
+    def _name_of(self, location: str) -> str:
+        """The edition whose file that is; the mart's own name, if it is in no folder of ours."""
+        namespace, _, table = self.mart.partition(".")
+        found = re.fullmatch(rf"/{namespace}/({table}-\d+)/metadata/[^/]+", location.removeprefix(self.place.url))
+        return f"{namespace}.{found[1]}" if found else self.mart
 
     def table(self, name: str) -> "LakeTable | None":
         """As it is now: as far as a pointer says, else as it was begun."""
@@ -79,8 +100,9 @@ class LakeStore(Store):
 
     def served(self) -> Mapping[str, Mark]:
         """The one that the catalogue shows."""
-        mark = self.mark(self.serving) if self.serving else None
-        return {self.serving: mark} if self.serving and mark else {}
+        if self.serving is None:
+            return {}
+        return {self.serving: self.mark(self.serving) or Mark("", "")}
 
     def create(self, name: str, mark: Mark, fields: Sequence[Field], epoch: int) -> None:
         """Nobody points to it yet."""

@@ -80,14 +80,17 @@ class SearchClient:
             raise ConfigError(f"there is no {self.name}: {self.variable}_URL is not set", self.remedy)
         self.url = access.url.get_secret_value().rstrip("/")
         self._neighbours = neighbours or Neighbours()  # who is told how it answers
-        self._http = httpx.Client(
-            base_url=self.url,
-            auth=_basic(access),
-            headers=_api_key(access),
-            verify=self._certificates(access),
-            timeout=patience,
-            trust_env=False,
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=self.url,
+                auth=_basic(access),
+                headers=_api_key(access),
+                verify=self._certificates(access),
+                timeout=patience,
+                trust_env=False,
+            )
+        except httpx.InvalidURL:
+            raise self._unreadable() from None  # it quotes what may be a password
 
     @property
     def shown(self) -> str:
@@ -223,8 +226,8 @@ class SearchClient:
     def _ask(self, method: str, path: str, **content: Any) -> httpx.Response:
         try:
             return self._http.request(method, path, **content)
-        except httpx.InvalidURL as error:
-            raise ConfigError(f"{self.variable}_URL cannot be read: {error}", "write http://host:9200") from None
+        except httpx.InvalidURL:
+            raise self._unreadable() from None
         except httpx.HTTPError as error:
             if "[SSL" in str(error):
                 said = f"{self.name} at {self.shown} and we do not agree on TLS: {error}"
@@ -234,6 +237,10 @@ class SearchClient:
                 f"{self.name} at {self.shown} does not answer: {error or type(error).__name__}",
                 f"is it running, and is {self.variable}_URL right?",
             ) from error
+
+    def _unreadable(self) -> ConfigError:
+        remedy = "write http://host:9200; in a password that stands in it, %2F for a /"
+        return ConfigError(f"{self.variable}_URL cannot be read", remedy)
 
     def _ok(self, answer: Answer, what: str) -> Answer:
         if answer.status < 300 and isinstance(answer.body, dict):

@@ -1,9 +1,10 @@
 -- compatible-with: 0007
 -- Marts in a lake. The catalogue of Iceberg's own SQL and JDBC catalogues: which file says what a table is now. Whoever
--- reads the lake finds its tables here; a runner moves the pointer in the transaction of its checkpoint.
+-- reads the lake finds its tables here; a runner moves the pointer in the transaction of its checkpoint. They may be there
+-- already: a lake outlives a meta-store that was dropped.
 CREATE SCHEMA IF NOT EXISTS etl_lake;
 
-CREATE TABLE etl_lake.iceberg_tables (
+CREATE TABLE IF NOT EXISTS etl_lake.iceberg_tables (
     catalog_name               varchar(255) NOT NULL,
     table_namespace            varchar(255) NOT NULL,
     table_name                 varchar(255) NOT NULL,
@@ -13,7 +14,7 @@ CREATE TABLE etl_lake.iceberg_tables (
     PRIMARY KEY (catalog_name, table_namespace, table_name)
 );
 
-CREATE TABLE etl_lake.iceberg_namespace_properties (
+CREATE TABLE IF NOT EXISTS etl_lake.iceberg_namespace_properties (
     catalog_name   varchar(255) NOT NULL,
     namespace      varchar(255) NOT NULL,
     property_key   varchar(255) NOT NULL,

@@ -1,7 +1,7 @@
 """Floating-point numbers as Postgres writes them: its digits, and where it sets the point.
 
-ClickHouse writes the shortest digits that are read back as the same number, and so does Postgres; but Postgres takes
-none that lie exactly between two numbers, though a reader would round them to the right one.
+ClickHouse, Python and Arrow write the shortest digits that are read back as the same number, and so does Postgres; but
+Postgres takes none that lie exactly between two numbers, though a reader would round them to the right one.
 """
 
 import math
@@ -17,7 +17,7 @@ MOST_DIGITS = 17
 
 
 def write_float(value: str, kind: str) -> str:
-    """Digits that ClickHouse wrote, as JSON of Postgres."""
+    """Digits that somebody else wrote, as JSON of Postgres."""
     if value in INFINITE:
         return INFINITE[value]
     parts = _as_postgres(Decimal(value), kind).as_tuple()

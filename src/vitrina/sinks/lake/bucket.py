@@ -1,37 +1,36 @@
-"""The files of a lake, in a folder or in a bucket, as pyarrow and pyiceberg see them."""
+"""The bucket of a lake, as pyarrow and pyiceberg see it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pyarrow import fs
-from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from vitrina.sinks.lake.place import Place
+if TYPE_CHECKING:
+    from vitrina.sinks.lake.place import Place
 
 
-@dataclass(frozen=True)
-class Files:
+class Bucket:
     """One file system, which pyiceberg has too: whoever reads or writes does so with the same deadlines."""
 
-    url: str
-    system: fs.FileSystem = field(repr=False)
-    io: FileIO = field(repr=False)
-
-    @classmethod
-    def at(cls, place: Place) -> "Files":
-        """Of a lake."""
-        io = PyArrowFileIO()
-        if place.is_bucket:
-            _use(io, place.url, _bucket(place))
-        return cls(place.url, io.fs_by_scheme(place.url.partition("://")[0], ""), io)
+    def __init__(self, place: "Place") -> None:
+        self.url = place.url
+        self.system = _system(place)
+        self.io = PyArrowFileIO()
+        _use(self.io, self.url, self.system)
 
     def look(self) -> None:
-        """Once the place has answered. A folder that is not there yet can be made; a bucket cannot."""
+        """A folder of it that is not there yet is made by its first file; a bucket is not."""
         try:
             self.system.get_file_info(fs.FileSelector(_path(self.url)))
         except FileNotFoundError:
             return
+
+    def doubt(self, folder: str) -> str:
+        """None, once the bucket has answered."""
+        del folder
+        self.look()
+        return ""
 
     def list(self, folder: str) -> Iterator[tuple[str, float]]:
         """Every file below it, and when it was written."""
@@ -46,13 +45,16 @@ class Files:
         if self.system.get_file_info(path).type == fs.FileType.Directory:
             self.system.delete_dir(path)
 
+    def flush(self) -> None:
+        """What a bucket has taken is there to stay."""
+
 
 def _path(url: str) -> str:
     """As a file system of pyarrow calls it."""
     return url.partition("://")[2]
 
 
-def _bucket(place: Place) -> fs.FileSystem:
+def _system(place: "Place") -> fs.FileSystem:
     settings, patience = place.settings, place.patience
     key, secret = settings.lake_access_key, settings.lake_secret_key
     return fs.S3FileSystem(
