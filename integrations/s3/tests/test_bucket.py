@@ -123,13 +123,13 @@ def test_an_address_that_names_no_bucket_is_refused_and_not_shown(lake: BucketLa
     assert url not in said
 
 
-def test_a_lake_moves_from_a_folder_to_a_bucket_by_a_rebuild(lake: BucketLake, tmp_path: Path) -> None:
+def test_a_lake_that_moves_from_a_folder_to_a_bucket_is_made_anew(lake: BucketLake, tmp_path: Path) -> None:
     settings = lake.lab.connections.settings
     folder = LakeSink(lake.lab, tmp_path)
     pipeline = items(folder)
     went(folder, pipeline)
     lake.lab.configure(lake_url=settings.lake_url)
-    went(lake, pipeline, rebuild=True)
+    went(lake, pipeline)
     assert lake.table.metadata.location.startswith(f"{settings.lake_url}/")
     lake.lab.sql("UPDATE content.item SET title = 'other' WHERE id = 1")
     assert went(lake, pipeline) == (1, 0)
@@ -154,6 +154,31 @@ def test_under_another_prefix_it_is_made_anew(lake: BucketLake) -> None:
     went(lake, pipeline)
     assert lake.table.metadata.location.startswith(f"{other}/cinema/")
     assert_equal(lake, pipeline)
+
+
+def test_without_its_bucket_nothing_is_taken_to_be_lost(lake: BucketLake, front: Front) -> None:
+    pipeline = items(lake)
+    went(lake, pipeline)
+    front.seen.clear()
+    front.rule = lambda request: (404, "NoSuchBucket")
+    assert "the lake refuses it" in failed(lake, pipeline)
+    assert front.seen
+    assert not front.writes
+    front.rule = lambda request: None
+    assert went(lake, pipeline) == (0, 0)
+
+
+def test_a_lake_that_moves_to_a_folder_is_not_followed(lake: BucketLake, tmp_path: Path) -> None:
+    """Whose table it is cannot be read from there."""
+    pipeline = items(lake)
+    went(lake, pipeline)
+    location = lake.table.metadata.location
+    folder = LakeSink(lake.lab, tmp_path)
+    said = failed(folder, pipeline)
+    assert lake.table.metadata.location == location
+    lake.lab.sql(said[said.index("DELETE FROM") :])
+    went(folder, pipeline)
+    assert_equal(folder, pipeline)
 
 
 @pytest.mark.parametrize("url", ["gs://bucket/mart", "memory://mart"])
