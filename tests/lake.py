@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ class LakeSink:
     lab: Lab
     folder: Path
     target: str = "lake:cinema.mart"
+    properties: dict[str, str] = field(default_factory=dict)  # for who reads the files
 
     def __post_init__(self) -> None:
         self.lab.configure(lake_url=f"file://{self.folder}", allowed_lake_tables=["cinema.*"], lake_unused_seconds=0)
@@ -33,7 +34,7 @@ class LakeSink:
         parts = conninfo_to_dict(self.lab.conninfo)
         where = {"host": str(parts["host"]), "port": str(parts["port"]), "options": "-csearch_path=etl_lake"}
         url = URL.create("postgresql+psycopg", str(parts["user"]), database=str(parts["dbname"]), query=where)
-        return SqlCatalog("vitrina", uri=url.render_as_string(hide_password=False))
+        return SqlCatalog("vitrina", uri=url.render_as_string(hide_password=False), **self.properties)
 
     @property
     def table(self) -> Table:
@@ -75,7 +76,11 @@ class LakeSink:
         found = duckdb.connect().read_parquet(files).order("1").to_arrow_table().to_pylist()
         return [tuple(row.values()) for row in found]
 
-    def unreferenced(self) -> set[Path]:
+    def files(self, url: str) -> set[str]:
+        """All that are below it."""
+        return {f"file://{file}" for file in Path(url.removeprefix("file://")).rglob("*") if file.is_file()}
+
+    def unreferenced(self) -> set[str]:
         """Files that no snapshot of the table knows."""
         io, metadata = self.table.io, self.table.metadata
         known = {self.table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
@@ -84,5 +89,4 @@ class LakeSink:
             for manifest in snapshot.manifests(io):
                 entries = manifest.fetch_manifest_entry(io, discard_deleted=False)
                 known |= {manifest.manifest_path, *(entry.data_file.file_path for entry in entries)}
-        here = Path(metadata.location.removeprefix("file://"))
-        return {file for file in here.rglob("*") if file.is_file() and f"file://{file}" not in known}
+        return self.files(metadata.location) - known

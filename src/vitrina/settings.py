@@ -128,8 +128,12 @@ class Settings(BaseSettings):
     opensearch_password: SecretStr | None = None
     opensearch_ca_file: Path | None = None
 
-    # Marts in a lake (`pip install vitrina[lake]`): file:///folder, which all runners see.
+    # Marts in a lake (`pip install vitrina[lake]`): file:///folder, which all runners see, or s3://bucket/prefix.
     lake_url: str | None = None
+    lake_endpoint: str | None = None  # of the bucket, where it is not AWS's: https://host:port
+    lake_region: str | None = None
+    lake_access_key: SecretStr | None = None  # with lake_secret_key; without them as AWS's own tools sign in
+    lake_secret_key: SecretStr | None = None
     lake_snapshot_days: float = Field(default=5, ge=0)  # how long a table can be read as it was
     lake_unused_seconds: float = Field(default=3600, ge=0)  # how long a file may lie there that no table knows
 

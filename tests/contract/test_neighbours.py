@@ -33,6 +33,16 @@ def test_the_console_tells_it_of_its_pipelines_and_of_no_others(api: Api, langua
         assert words in browser.get("/system").text
 
 
+@pytest.mark.parametrize(("language", "words"), [("en", "waits for the lake"), ("ru", "ждёт озеро")])
+def test_the_console_tells_how_a_lake_answers(api: Api, language: str, words: str) -> None:
+    seen, away = {"lake": {"version": "0.12.0", "milliseconds": 7.0}}, {"lake:": OUTAGE["shop"]}
+    api.lab.sql("UPDATE etl.etl_runners SET sinks = %s, neighbours = %s", json.dumps(seen), json.dumps(away))
+    with sign_in(api, "viewer") as browser:
+        browser.headers["Accept-Language"] = language
+        assert "pyiceberg 0.12.0" in browser.get("/system/health").text
+        assert words in browser.get("/system").text
+
+
 def test_the_api_and_doctor_tell_it(api: Api) -> None:
     assert api.get("/runners")[0]["neighbours"]["shop"]["error"] == "no route to host"
     with Client(api.url, api.tokens["viewer"]) as client:

@@ -58,8 +58,8 @@ def test_it_is_named_everywhere(held: Held, monkeypatch: pytest.MonkeyPatch) -> 
     assert f"pg_terminate_backend({held.pid})" in check.remedy
 
     with sign_in(api, "viewer") as browser:
-        russian = "ждёт открытую транзакцию, началось"
-        for language, words in (("en", "waits for an open transaction since"), ("ru", russian)):
+        told = {"en": "waits for an open transaction since", "ru": "ждёт открытую транзакцию, началось"}
+        for language, words in told.items():
             browser.headers["Accept-Language"] = language
             page = browser.get("/pipelines/votes").text
             assert words in page

@@ -204,9 +204,7 @@ def test_without_a_lake_or_its_extra_a_run_says_what_is_missing(
 ) -> None:
     pipeline = items(lake)
     lake.lab.configure(lake_url=None)
-    assert "set it where runners run: file:///folder" in failed(lake, pipeline)
-    lake.lab.configure(lake_url="s3://bucket")
-    assert "a lake is a folder as yet" in failed(lake, pipeline)
+    assert "set it where runners run: file:///folder, or s3://bucket/prefix" in failed(lake, pipeline)
     monkeypatch.delitem(sys.modules, "vitrina.sinks.lake.iceberg", raising=False)
     monkeypatch.delattr("vitrina.sinks.lake.iceberg", raising=False)
     monkeypatch.setitem(sys.modules, "pyiceberg.table", None)
@@ -339,6 +337,14 @@ def test_in_another_folder_it_is_made_anew(lake: LakeSink) -> None:
     went(lake, pipeline)
     assert table_folder(lake).is_relative_to(lake.folder / "other")
     assert_equal(lake, pipeline)
+
+
+@pytest.mark.parametrize("end", ["?secret=x", "#x"])
+def test_an_address_of_a_folder_ends_with_its_name_and_is_not_shown(lake: LakeSink, end: str) -> None:
+    lake.lab.configure(lake_url=f"file://{lake.folder}{end}")
+    said = failed(lake, items(lake))
+    assert "VITRINA_LAKE_URL names neither a folder nor a bucket" in said
+    assert end not in said
 
 
 def test_a_name_that_somebody_takes_amid_a_load_is_left_to_them(

@@ -11,7 +11,7 @@ from pyiceberg.io import pyarrow
 from pyiceberg.table.statistics import StatisticsFile
 
 from vitrina.sinks.lake import iceberg
-from vitrina.sinks.lake.files import remove
+from vitrina.sinks.lake.folder import Folder
 from vitrina.sinks.lake.iceberg import LakeTable
 from vitrina.sinks.lake.rows import to_arrow
 from vitrina.sinks.lake.shape import LakeShape
@@ -24,7 +24,8 @@ class Files:
     """A table, and what is put into it."""
 
     def __init__(self, folder: str) -> None:
-        self.table = LakeTable.create(f"file://{folder}", SHAPE, "somebody")
+        url = f"file://{folder}"
+        self.table = LakeTable.create(Folder(url), url, SHAPE, "somebody")
 
     def put(self, rows: dict[str, str], *, anew: bool = False) -> None:
         """As a run does: in the place of others, perhaps."""
@@ -107,13 +108,14 @@ def test_bounds_are_those_of_all_rows_however_long_a_value_is(files: Files) -> N
 def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
     files = Files(f"{tmp_path}/{name}/x")
     files.put({"a": "1"})
-    folder = f"file://{tmp_path}/{name}"
-    newest = iceberg.newest_in(f"{folder}/x")
+    url = f"file://{tmp_path}/{name}"
+    folder = Folder(url)
+    newest = iceberg.newest_in(folder, f"{url}/x")
     assert newest is not None
     assert newest.location == files.table.location
     assert iceberg.look(folder)
     assert not iceberg.unused(files.table, 0)
-    remove(f"{folder}/x")
+    folder.remove(f"{url}/x")
     assert not (tmp_path / name / "x").exists()
 
 

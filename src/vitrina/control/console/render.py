@@ -24,7 +24,7 @@ from vitrina.control.console.fields import tidy
 from vitrina.control.console.i18n import LANGUAGES, Words, choose
 from vitrina.domain.events import shown
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.domain.policy import SINK_NAMES
+from vitrina.domain.policy import LAKE_TARGET_PREFIX, SINK_NAMES
 from vitrina.files import dump_yaml
 
 HERE = Path(__file__).parent
@@ -33,6 +33,7 @@ TIMES = ("relative", "local", "utc")
 THEMES = ("auto", "light", "dark")
 PLAIN = re.compile(r"\w[\w.-]*")
 NOT_SEEN = 'data-live=""'  # where a fragment carries its own digest
+PRODUCTS = {name.lower(): name for name in SINK_NAMES.values()} | {"lake": "pyiceberg"}  # whose version is shown
 
 
 @dataclass(frozen=True)
@@ -160,12 +161,19 @@ def _environment(language: str) -> Environment:
         "phase": lambda event: shown(event, {}, words)[0],
         "sparkline": lambda late: views.sparkline(late, words),
         "bars": lambda runs: views.bars(runs, words),
-        "neighbour": lambda name: words("the warehouse") if name == WAREHOUSE else SINK_NAMES.get(name, name),
-        "product": lambda name: next((sink for sink in SINK_NAMES.values() if sink.lower() == name), "Postgres"),
+        "neighbour": lambda name: _neighbour(name, words),
+        "product": lambda name: PRODUCTS.get(name, "Postgres"),
         "word": lambda status: words(views.word(status)),
     }
     environment.filters |= filters
     return environment
+
+
+def _neighbour(name: str, words: Words) -> str:
+    """By a source's name, or a sink's prefix."""
+    if name == WAREHOUSE:
+        return words("the warehouse")
+    return words("the lake") if name == LAKE_TARGET_PREFIX else SINK_NAMES.get(name, name)
 
 
 def _one_of(known: tuple[str, ...], value: str | None) -> str:

@@ -19,7 +19,7 @@ from vitrina.sinks.lake.editions import LakeEditions
 from vitrina.sinks.lake.iceberg import LakeTable, delete, together, unused
 from vitrina.sinks.lake.mirror import LakeMirror
 from vitrina.sinks.lake.rows import to_arrow
-from vitrina.sinks.lake.store import LakeStore, reaching
+from vitrina.sinks.lake.store import LakeStore
 from vitrina.sinks.lake.writer import VERSION, LakeWriter
 
 DAY = 86_400.0
@@ -109,7 +109,7 @@ class LakeDelivery(Mode):
         changes, table, key = self.writer.changes, self._table, self.writer.shape.key
         names = [c.name for c in self.writer.fields]
         reach("before send")
-        with reaching():
+        with self.store.place.reaching():
             rows = to_arrow(self.writer.shape, [*changes.fresh, *changes.written], names, table.types)
             gone = to_arrow(self.writer.shape, changes.deleted, key, table.types)
             written = to_arrow(self.writer.shape, changes.written, names, table.types).select(list(key))
@@ -142,11 +142,11 @@ class LakeDelivery(Mode):
     def _sweep(self) -> Iterator[Step]:
         """Found first, removed once the fence has said that until then the pipeline was ours: whatever was there by
         then is of this run or of one before it."""
-        with reaching():
+        with self.store.place.reaching():
             left = unused(self._table, self.job.settings.lake_unused_seconds)
         if left:
             yield from self._keeping_position(iter([self._look_at_lease]))
-            with reaching():
+            with self.store.place.reaching():
                 delete(self._table, left)
 
     def _look_at_lease(self, conn: Connection) -> StepResult:

@@ -1,4 +1,4 @@
-"""Tables of Iceberg, by pyiceberg: the only module that knows it, and the few names of it that are not public.
+"""Tables of Iceberg, by pyiceberg: the only module that knows its tables, and the names of it that are not public.
 
 A change is staged: its files are written, the last of them the table's new metadata. Nobody sees it until a pointer in
 the warehouse is moved there. What is staged and not pointed to is swept up.
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyiceberg
 from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
-from pyiceberg.io.pyarrow import ArrowScan, PyArrowFile, PyArrowFileIO, _dataframe_to_data_files, schema_to_pyarrow
+from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_pyarrow
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
@@ -27,7 +27,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.types import ListType, NestedField
 
-from vitrina.sinks.lake.files import ask, files_in, sync
+from vitrina.sinks.lake.files import Files
 from vitrina.sinks.lake.shape import LakeShape
 
 OWNER = "vitrina.pipeline"
@@ -42,24 +42,6 @@ PROPERTIES = {
     # One for each file: of a row group whose values are too long no bounds are known, and the file got those of others.
     "write.parquet.row-group-limit": str(64 * 1024 * 1024),
 }
-
-
-class Disk(PyArrowFileIO):
-    """Files, and which of them may be lost with the power: whoever points to them survives it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written: list[str] = []
-
-    def new_output(self, location: str) -> PyArrowFile:
-        """Noted."""
-        self.written.append(location)
-        return super().new_output(location)
-
-    def flush(self) -> None:
-        """They are there to stay."""
-        sync(self.written)
-        self.written.clear()
 
 
 class Staging(NoopCatalog):
@@ -91,16 +73,16 @@ class LakeTable:
 
     location: str
     table: Table = field(repr=False)
+    files: Files = field(repr=False)
 
     @classmethod
-    def open(cls, location: str) -> "LakeTable":
+    def open(cls, files: Files, location: str) -> "LakeTable":
         """By its metadata file."""
-        io = Disk()
-        metadata = FromInputFile.table_metadata(io.new_input(location))
-        return cls(location, Table(("lake", "table"), metadata, location, io, Staging("staging")))
+        metadata = FromInputFile.table_metadata(files.io.new_input(location))
+        return cls(location, Table(("lake", "table"), metadata, location, files.io, Staging("staging")), files)
 
     @classmethod
-    def create(cls, folder: str, shape: LakeShape, owner: str) -> "LakeTable":
+    def create(cls, files: Files, folder: str, shape: LakeShape, owner: str) -> "LakeTable":
         """Empty, in a folder of its own; nobody points to it."""
         metadata = new_table_metadata(
             schema=_schema(shape),
@@ -109,10 +91,10 @@ class LakeTable:
             location=folder,
             properties={**PROPERTIES, OWNER: owner},
         )
-        location, disk = f"{folder}/metadata/00000-{metadata.table_uuid}.metadata.json", Disk()
-        ToOutputFile.table_metadata(metadata, disk.new_output(location), overwrite=True)
-        disk.flush()
-        return cls.open(location)
+        location = f"{folder}/metadata/00000-{metadata.table_uuid}.metadata.json"
+        ToOutputFile.table_metadata(metadata, files.io.new_output(location), overwrite=True)
+        files.flush()
+        return cls.open(files, location)
 
     @property
     def owner(self) -> str:
@@ -175,8 +157,7 @@ class LakeTable:
                 self._add(snapshot, pa.concat_tables([*merged, fresh]))
             self._forget_snapshots(transaction, keep_seconds)
         assert isinstance(self.table.catalog, Staging)
-        assert isinstance(self.table.io, Disk)
-        self.table.io.flush()
+        self.files.flush()
         self.location = self.table.catalog.staged
         return self.location
 
@@ -282,16 +263,16 @@ def _plain(column: Any) -> Any:
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def look(folder: str) -> str:
-    """The version of what is here, once the folder has answered."""
-    ask(folder)
+def look(files: Files) -> str:
+    """The version of what is here, once the place has answered."""
+    files.look()
     return pyiceberg.__version__
 
 
-def newest_in(folder: str) -> LakeTable | None:
+def newest_in(files: Files, folder: str) -> LakeTable | None:
     """The table that was last described in a folder, pointed to or not."""
-    files = [path for path, _ in files_in(folder) if path.endswith(".metadata.json")]
-    return LakeTable.open(max(files, key=lambda path: (_version(path), path))) if files else None
+    found = [path for path, _ in files.list(folder) if path.endswith(".metadata.json")]
+    return LakeTable.open(files, max(found, key=lambda path: (_version(path), path))) if found else None
 
 
 def unused(table: LakeTable, seconds: float) -> list[str]:
@@ -305,7 +286,7 @@ def unused(table: LakeTable, seconds: float) -> list[str]:
             used.add(manifest.manifest_path)
             used |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io)}
     until = time.time() - seconds
-    return [path for path, changed in files_in(table.folder) if path not in used and changed <= until]
+    return [path for path, changed in table.files.list(table.folder) if path not in used and changed <= until]
 
 
 def delete(table: LakeTable, paths: Sequence[str]) -> None:

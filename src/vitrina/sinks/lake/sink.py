@@ -7,15 +7,17 @@ from typing import Any
 
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.pipeline import Plan
+from vitrina.domain.policy import LAKE_TARGET_PREFIX
 from vitrina.engine.asking import Asked
 from vitrina.engine.job import Job, Mode
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 from vitrina.sinks.documents.sink import ABILITIES, DocumentSink, Visit, writer_of
 from vitrina.sinks.lake.extra import iceberg
+from vitrina.sinks.lake.place import LONG, SHORT, Place
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.statements import asked_of_lake
-from vitrina.sinks.lake.store import LakeStore, folder_of, reaching
+from vitrina.sinks.lake.store import LakeStore
 from vitrina.sinks.lake.writer import LakeWriter
 from vitrina.sources.connections import Connections
 from vitrina.sql.describe import Column
@@ -24,6 +26,7 @@ from vitrina.sql.describe import Column
 class LakeSink(DocumentSink):
     """Compared by a shadow, as documents are; but rows, shadow and position commit together."""
 
+    neighbour = LAKE_TARGET_PREFIX
     abilities = replace(ABILITIES, commits_with_checkpoint=True)
 
     def is_there(self, settings: Settings) -> bool:
@@ -46,30 +49,41 @@ class LakeSink(DocumentSink):
         """One pipeline's tables, as the catalogue has them."""
         iceberg()
         shape = visit.shape if isinstance(visit.shape, LakeShape) else None
-        store = LakeStore(visit.settings.lake_url, visit.pipeline_id, visit.target, shape)
+        place = Place.of(visit.settings, visit.neighbours, SHORT if visit.is_brief else LONG)
+        store = LakeStore(place, visit.pipeline_id, visit.target, shape)
         if visit.conn:
             store.conn = visit.conn
             store.look(visit.conn)
         return store
 
     def look(self, settings: Settings, neighbours: Neighbours | None = None) -> Mapping[str, Any]:
-        """Whether its folder can be read here."""
-        del neighbours
-        if not settings.lake_url:
+        """Whether it can be read here."""
+        if not self.is_there(settings):
             return {}
         started = time.monotonic()
         try:
-            with reaching():
-                version = iceberg().look(folder_of(settings.lake_url))
+            version = look(settings, neighbours)
         except VitrinaError as error:
             return {"lake": {"error": error.message}}
         return {"lake": {"version": version, "milliseconds": round((time.monotonic() - started) * 1000, 1)}}
+
+    def probe(self, settings: Settings, neighbours: Neighbours) -> None:
+        """What is in it."""
+        look(settings, neighbours)
 
     def mode(self, job: Job, make: Callable[[Job], Mode], connections: Connections, epoch: int) -> Mode:
         """The mode, with each step's rows in the lake."""
         settings, writer = connections.settings, writer_of(job)
         assert isinstance(writer, LakeWriter)
-        store = self.open(Visit(settings, job.pipeline_id, job.plan.target, writer.shape, job.check))
+        store = self.open_for(job, settings, connections.neighbours)
+        assert isinstance(store, LakeStore)
         from vitrina.sinks.lake.delivery import LakeDelivery
 
         return LakeDelivery(job, writer, make, store, epoch, settings.es_grace_seconds)
+
+
+def look(settings: Settings, neighbours: Neighbours | None = None) -> str:
+    """The version of what is here, once the lake has answered."""
+    place, known = Place.of(settings, neighbours, SHORT), iceberg()
+    with place.reaching():
+        return str(known.look(place.files))

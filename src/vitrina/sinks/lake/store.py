@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.domain.errors import RetryableError
 from vitrina.domain.policy import split_prefix, split_table
 from vitrina.meta.db import Connection
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.catalogue import BUILDING, SERVED, Pointer
 from vitrina.sinks.lake.extra import iceberg
-from vitrina.sinks.lake.files import path_of, remove
+from vitrina.sinks.lake.place import Place
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.writer import VERSION
 from vitrina.stores import Batch, Document, Field, Mark, Store
@@ -20,15 +19,12 @@ from vitrina.stores import Batch, Document, Field, Mark, Store
 if TYPE_CHECKING:
     from vitrina.sinks.lake.iceberg import LakeTable
 
-FOLDER = "file:///"
-WHERE = "set it where runners run: file:///folder"
-
 
 class LakeStore(Store):
     """A folder for each edition; one of them is served, by a row of the warehouse."""
 
-    def __init__(self, url: str | None, pipeline_id: UUID, target: str, shape: LakeShape | None) -> None:
-        self.url = folder_of(url)
+    def __init__(self, place: Place, pipeline_id: UUID, target: str, shape: LakeShape | None) -> None:
+        self.place = place
         self.pipeline_id = pipeline_id
         self.shape = shape
         _, self.mart = split_prefix(target)
@@ -47,43 +43,43 @@ class LakeStore(Store):
                 self._note(pointer, location)
 
     def _note(self, pointer: Pointer, location: str) -> None:
-        name, is_file = self._name_of(location), location.startswith(FOLDER)
-        table = self._open(location) if is_file else None
+        name, is_read = self._name_of(location), self.place.reads(location)
+        table = self._open(location) if is_read else None
         if table is not None:
             self.tables[name] = table
-        if pointer == self.served_at and (table is not None or not is_file):
+        if pointer == self.served_at and (table is not None or not is_read):
             self.serving = name
 
     def _open(self, location: str) -> "LakeTable | None":
-        """None if there is no such file, and yet the folder where it belongs."""
+        """None if there is no such file, and yet the place where it belongs."""
         try:
-            with reaching():
-                table: LakeTable = iceberg().LakeTable.open(location)
+            with self.place.reaching():
+                table: LakeTable = iceberg().LakeTable.open(self.place.files, location)
                 return table
         except RetryableError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
-            place = path_of(self.folder(self.mart)).parent
-            if not place.is_dir():
-                error.remedy = f"mount it, or mkdir {place}, and its tables are made anew"
+            with self.place.reaching():
+                error.remedy = self.place.files.doubt(self.folder(self.mart))
+            if error.remedy:
                 raise
             return None
 
     def folder(self, name: str) -> str:
         """Of an edition."""
-        return f"{self.url}/{name.replace('.', '/', 1)}"
+        return f"{self.place.url}/{name.replace('.', '/', 1)}"
 
     def _name_of(self, location: str) -> str:
         """The edition whose file that is; the mart's own name, if it is in no folder of ours."""
         namespace, _, table = self.mart.partition(".")
-        found = re.fullmatch(rf"/{namespace}/({table}-\d+)/metadata/[^/]+", location.removeprefix(self.url))
+        found = re.fullmatch(rf"/{namespace}/({table}-\d+)/metadata/[^/]+", location.removeprefix(self.place.url))
         return f"{namespace}.{found[1]}" if found else self.mart
 
     def table(self, name: str) -> "LakeTable | None":
         """As it is now: as far as a pointer says, else as it was begun."""
         if name not in self.tables:
-            with reaching():
-                found = iceberg().newest_in(self.folder(name))
+            with self.place.reaching():
+                found = iceberg().newest_in(self.place.files, self.folder(name))
             if found is None:
                 return None
             self.tables[name] = found
@@ -112,9 +108,9 @@ class LakeStore(Store):
         """Nobody points to it yet."""
         del fields, epoch
         assert self.shape is not None
-        with reaching():
-            remove(self.folder(name))
-            self.tables[name] = iceberg().LakeTable.create(self.folder(name), self.shape, mark.owner)
+        with self.place.reaching():
+            self.place.files.remove(self.folder(name))
+            self.tables[name] = iceberg().LakeTable.create(self.place.files, self.folder(name), self.shape, mark.owner)
 
     def take(self, name: str, epoch: int) -> None:
         """The fence of the checkpoint is the fence of the lake."""
@@ -131,14 +127,14 @@ class LakeStore(Store):
         assert self.shape is not None
         from vitrina.sinks.lake.rows import to_texts
 
-        with reaching():
+        with self.place.reaching():
             for rows in self._table(name).read():
                 for id_, text in to_texts(self.shape, rows):
                     yield Document(id_, VERSION, text)
 
     def count(self, name: str) -> int:
         """By what the table says of its files."""
-        with reaching():
+        with self.place.reaching():
             return self._table(name).count()
 
     def drop(self, name: str) -> None:
@@ -146,24 +142,5 @@ class LakeStore(Store):
         self.tables.pop(name, None)
         if self.conn:
             catalogue.forget(self.conn, self.folder(name))
-        with reaching():
-            remove(self.folder(name))
-
-
-def folder_of(url: str | None) -> str:
-    """The folder of the lake; a ConfigError if the setting names none."""
-    if not url:
-        raise ConfigError("VITRINA_LAKE_URL is not set, and so there is no lake", WHERE)
-    folder = url.rstrip("/")
-    if not folder.startswith(FOLDER) or "?" in folder or "#" in folder:
-        raise ConfigError(f"VITRINA_LAKE_URL is {url}, and a lake is a folder as yet", WHERE)
-    return folder
-
-
-@contextmanager
-def reaching() -> Iterator[None]:
-    """What goes wrong with files may go well later."""
-    try:
-        yield
-    except OSError as error:
-        raise RetryableError(f"the lake cannot be read or written: {error}") from error
+        with self.place.reaching():
+            self.place.files.remove(self.folder(name))

@@ -1,0 +1,1 @@
+"""Lakes in a bucket, on a real server of S3."""
