@@ -7,11 +7,13 @@ from typing import Literal, TypeAlias
 from vitrina.capture.status import warnings
 from vitrina.control.services.waiting import waiting
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.policy import RULES
 from vitrina.meta.db import Connection, connect, fetch_one, queries
 from vitrina.meta.refusals import quoted
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.meta.repos.pipelines import FAR_BEHIND
 from vitrina.meta.services import Service, find_service
+from vitrina.settings import Settings
 from vitrina.sources.connections import Connections
 
 SOURCE = queries("capture_source")
@@ -32,6 +34,16 @@ class Check:
 
 
 Checks: TypeAlias = Iterator[Check]
+
+
+def allowed_targets(about: str, prefix: str, settings: Settings, example: str) -> Check:
+    """Whether pipelines may write to any mart of this kind."""
+    setting = RULES[prefix].setting
+    allowed = ", ".join(getattr(settings, setting))
+    if allowed:
+        return Check("ok", about, f"allowed: {allowed}")
+    remedy = f"name them in VITRINA_{setting.upper()}, e.g. {example}"
+    return Check("warn", about, f"none is allowed: pipelines to {prefix} are refused", remedy)
 
 
 def captures(meta: Connection, connections: Connections) -> Checks:

@@ -2,7 +2,8 @@
 
 from contextlib import closing
 
-from vitrina.cli.checking import Check, Checks
+from vitrina.cli.checking import Check, Checks, allowed_targets
+from vitrina.domain.policy import CLICKHOUSE_TARGET_PREFIX
 from vitrina.settings import Settings
 
 
@@ -16,9 +17,4 @@ def check_clickhouse(settings: Settings) -> Checks:
         version = server.version()
     where = shown(settings.clickhouse_url.get_secret_value())
     yield Check("ok", "ClickHouse", f"version {version} at {where}")
-    allowed = ", ".join(settings.allowed_clickhouse_tables)
-    if allowed:
-        yield Check("ok", "tables of ClickHouse", f"allowed: {allowed}")
-    else:
-        remedy = "name them in VITRINA_ALLOWED_CLICKHOUSE_TABLES, e.g. cinema.*"
-        yield Check("warn", "tables of ClickHouse", "none is allowed: pipelines to ch: are refused", remedy)
+    yield allowed_targets("tables of ClickHouse", CLICKHOUSE_TARGET_PREFIX, settings, "cinema.*")

@@ -1,6 +1,7 @@
 """The doctor's look at the lake."""
 
-from vitrina.cli.checking import Check, Checks
+from vitrina.cli.checking import Check, Checks, allowed_targets
+from vitrina.domain.policy import LAKE_TARGET_PREFIX
 from vitrina.settings import Settings
 
 
@@ -12,9 +13,4 @@ def check_lake(settings: Settings) -> Checks:
 
     version = look(settings)
     yield Check("ok", "lake", f"answers at {settings.lake_url} (pyiceberg {version})")
-    allowed = ", ".join(settings.allowed_lake_tables)
-    if allowed:
-        yield Check("ok", "tables of the lake", f"allowed: {allowed}")
-    else:
-        remedy = "name them in VITRINA_ALLOWED_LAKE_TABLES, e.g. cinema.*"
-        yield Check("warn", "tables of the lake", "none is allowed: pipelines to lake: are refused", remedy)
+    yield allowed_targets("tables of the lake", LAKE_TARGET_PREFIX, settings, "cinema.*")

@@ -6,10 +6,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from vitrina import __version__, bootstrap
-from vitrina.cli.checking import UP, Check, Checks
+from vitrina.cli.checking import UP, Check, Checks, allowed_targets
 from vitrina.cli.processes import Background
 from vitrina.client import Client, ClientError, Runner, find_token, find_url, is_alive
-from vitrina.domain.policy import SINK_NAMES
+from vitrina.domain.policy import ES_TARGET_PREFIX, OS_TARGET_PREFIX, SINK_NAMES
 from vitrina.embedded.elasticsearch import embedded_elasticsearch, find_server
 from vitrina.settings import Settings
 
@@ -31,7 +31,7 @@ def check_search(settings: Settings) -> Checks:
 
         with closing(Elastic(found)) as client:
             yield from _search_server(client, find_server(found).url)
-        yield _indexes("indexes", "es:", "VITRINA_ALLOWED_ES_INDEXES", found.allowed_es_indexes)
+        yield allowed_targets("indexes", ES_TARGET_PREFIX, found, "film_*")
     elif embedded_elasticsearch(settings).exists():
         yield Check("warn", "Elasticsearch", "the embedded one is not running: pipelines to es: would fail", UP_SEARCH)
     else:
@@ -46,8 +46,7 @@ def check_opensearch(settings: Settings) -> Checks:
 
     with closing(OpenSearch(settings)) as client:
         yield from _search_server(client, client.shown)
-    setting = "VITRINA_ALLOWED_OPENSEARCH_INDEXES"
-    yield _indexes("OpenSearch indexes", "os:", setting, settings.allowed_opensearch_indexes)
+    yield allowed_targets("OpenSearch indexes", OS_TARGET_PREFIX, settings, "film_*")
 
 
 def _search_server(client: "SearchClient", url: str) -> Checks:
@@ -61,15 +60,6 @@ def _search_server(client: "SearchClient", url: str) -> Checks:
         yield Check("warn", name, f"{said}: not one that Vitrina is tested with", remedy)
     else:
         yield Check("ok", name, said)
-
-
-def _indexes(about: str, prefix: str, setting: str, patterns: Sequence[str]) -> Check:
-    allowed = ", ".join(patterns)
-    if allowed:
-        return Check("ok", about, f"allowed: {allowed}")
-    return Check(
-        "warn", about, f"none is allowed: pipelines to {prefix} are refused", f"name them in {setting}, e.g. film_*"
-    )
 
 
 def check_api(settings: Settings) -> Checks:
