@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 FLOW   := integrations/airflow/.venv
 DBT    := integrations/dbt/.venv
 MAKER  := integrations/openapi/.venv
-ENGINE := integrations/clickhouse/.venv
+CLICKHOUSE := integrations/clickhouse/.venv
 BUCKET := integrations/s3/.venv
 ARGS   ?=
 ROUNDS ?= 100
@@ -59,7 +59,7 @@ coverage: $(READY)  ## lines and branches that the unit and integration tests re
 	@$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not long and not opensearch" tests/unit tests/integration $(ARGS); code=$$?; \
 	$(BIN)/coverage combine -q && $(BIN)/coverage html -q && $(BIN)/coverage report; exit $$code
 
-$(FLOW)/.ready $(DBT)/.ready $(MAKER)/.ready $(ENGINE)/.ready $(BUCKET)/.ready: %/.venv/.ready: %/requirements.lock
+$(FLOW)/.ready $(DBT)/.ready $(MAKER)/.ready $(CLICKHOUSE)/.ready $(BUCKET)/.ready: %/.venv/.ready: %/requirements.lock
 	@echo "setting up $(@D) …"
 	@$(PYTHON) tools/environment.py $(@D) $< --no-deps
 	@touch $@
@@ -75,7 +75,7 @@ test-airflow: $(READY) $(FLOW)/.ready airflow-wheel  ## the Airflow provider, on
 test-dbt: $(READY) $(DBT)/.ready  ## the recipe for dbt, with a real dbt (fetched: 60 packages)
 	@$(BIN)/python -m pytest -n 0 tests/acceptance/test_recipes.py -k dbt $(ARGS)
 
-test-clickhouse: $(READY) $(if $(CLICKHOUSE_URL),,$(ENGINE)/.ready)  ## marts in ClickHouse, on its engine (chDB, fetched: 950 MB) or at CLICKHOUSE_URL
+test-clickhouse: $(READY) $(if $(CLICKHOUSE_URL),,$(CLICKHOUSE)/.ready)  ## marts in ClickHouse, on its engine (chDB, fetched: 950 MB) or at CLICKHOUSE_URL
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.conftest integrations/clickhouse/tests $(ARGS)
 
 test-s3: $(READY) $(BUCKET)/.ready  ## lakes in a bucket, on a server of S3 (moto, fetched: 300 MB)
@@ -190,4 +190,4 @@ lock: $(READY)  ## pin the dependencies anew
 	@for neighbour in airflow dbt clickhouse s3 openapi; do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
 
 clean:  ## remove what set-up and tests made
-	@rm -rf $(VENV) $(FLOW) $(DBT) $(MAKER) $(ENGINE) $(BUCKET) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(FLOW) $(DBT) $(MAKER) $(CLICKHOUSE) $(BUCKET) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
