@@ -13,7 +13,7 @@ from vitrina.sinks.lake.catalogue import BUILDING, SERVED, Pointer
 from vitrina.sinks.lake.extra import iceberg
 from vitrina.sinks.lake.place import Place, spelled
 from vitrina.sinks.lake.shape import LakeShape
-from vitrina.sinks.lake.writer import VERSION
+from vitrina.sinks.parquet.writer import VERSION
 from vitrina.stores import Batch, Document, Field, Mark, Store
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class LakeStore(Store):
     def read(self, name: str) -> Iterator[Document]:
         """Every row, as the text that it came as."""
         assert self.shape is not None
-        from vitrina.sinks.lake.rows import to_texts
+        from vitrina.sinks.parquet.rows import to_texts
 
         with self.place.reaching():
             for rows in self._table(name).read():
