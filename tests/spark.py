@@ -244,7 +244,9 @@ class SparkLake(LakeSink):
     def catalogues(self) -> dict[str, str]:
         """As whoever runs the cluster has them in its settings."""
         where = conninfo_to_dict(self.postgres)
-        return catalogue("vitrina", "etl_lake", where, f"file://{self.folder}")
+        names = {"vitrina": "etl_lake", "vitrina_work": "etl_lake_work"}
+        found = [catalogue(name, schema, where, f"file://{self.folder}") for name, schema in names.items()]
+        return {name: value for settings in found for name, value in settings.items()}
 
 
 @contextmanager
@@ -280,7 +282,10 @@ def _processes() -> Iterator[tuple[int, str]]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
-    """One for all: the driver computes by itself."""
+    """One for all: the driver computes by itself. Or one of yours, at VITRINA_TEST_SPARK_PORT of this machine."""
+    if given := os.environ.get("VITRINA_TEST_SPARK_PORT"):
+        yield Spark(tmp_path_factory.mktemp("spark"), port=int(given))
+        return
     with running(tmp_path_factory.mktemp("spark")) as spark:
         yield spark
 

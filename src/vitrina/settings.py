@@ -136,6 +136,14 @@ class Settings(BaseSettings):
     lake_secret_key: SecretStr | None = None
     lake_snapshot_days: float = Field(default=5, ge=0)  # how long a table can be read as it was
     lake_unused_seconds: float = Field(default=3600, ge=0)  # how long a file may lie there that no table knows
+    # The source whose engine sees the lake, by its catalogues vitrina and vitrina_work: of its pipelines that keep
+    # marts there (mode full, no transforms), no row passes through a runner.
+    lake_engine: str | None = None
+    engine_seconds: float = Field(default=3600, gt=0)  # that one piece of an engine's work may take
+    engine_part_rows: int = Field(
+        default=5_000_000, gt=0
+    )  # of a mart that an engine keeps, about so many rows at a time
+    engine_most_rows: int | None = Field(default=None, gt=0)  # more rows than these are not written by one run
 
     # ClickHouse: http://user:password@host:8123, or https://…:8443. Without it there is none.
     clickhouse_url: SecretStr | None = None

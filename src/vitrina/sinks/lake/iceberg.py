@@ -25,6 +25,7 @@ from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.table.update.snapshot import ExpireSnapshots
+from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import ListType, NestedField
 
 from vitrina.sinks.lake.files import Files
@@ -120,6 +121,14 @@ class LakeTable:
             return not last
         is_by_us = bool(snapshot.summary and snapshot.summary.additional_properties.get(OWNER))
         return is_by_us and snapshot.sequence_number == last
+
+    def buckets(self, column: str) -> int:
+        """Into how many parts it is divided by a column, and by nothing else; 1 if it is not."""
+        fields = self.table.spec().fields
+        if len(fields) != 1 or self.table.schema().find_column_name(fields[0].source_id) != column:
+            return 1
+        how = fields[0].transform
+        return int(how.num_buckets) if isinstance(how, BucketTransform) else 1
 
     @cached_property
     def types(self) -> Any:
