@@ -13,17 +13,20 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.lake import LakeSink
 from tests.support import Lab, wait_for
-from tests.wire import through, to_postgres, wired
+from tests.wire import Wire, through, to_postgres, wired
+from vitrina.domain.pipeline import Pipeline
+from integrations.spark.tests import stub
 
 PLACE = Path(__file__).parents[1] / "integrations" / "spark"
 JARS = PLACE / ".jars"
@@ -249,6 +252,51 @@ class SparkLake(LakeSink):
         return {name: value for settings in found for name, value in settings.items()}
 
 
+QUERY = """
+SELECT film_id, CAST(sum(rating) AS BIGINT) AS total, count(*) AS votes, max(title) AS title, avg(CAST(rating AS DOUBLE)) AS mean
+FROM vitrina.raw.ratings GROUP BY film_id"""
+
+
+@dataclass
+class Cluster:
+    """A Spark whose lake has a table of ratings, and a lab that knows it as a source and an engine."""
+
+    lab: Lab
+    lake: SparkLake
+    spark: Spark
+    ask: Asker
+    wire: Wire  # between the runner and Spark
+
+    def add(self, films: int = 100, **config: Any) -> Pipeline:
+        """A pipeline over so many films, with a rating each."""
+        self.ask("CREATE NAMESPACE IF NOT EXISTS vitrina.raw")
+        values = "id AS film_id, CAST(id % 10 AS INT) AS rating, concat('the title of film number ', id) AS title"
+        self.ask(f"CREATE TABLE vitrina.raw.ratings USING iceberg AS SELECT {values} FROM range({films})")
+        own = {"name": "totals", "source": "cluster", "source_query": QUERY, "key": ["film_id"]}
+        return self.lab.add(**(own | {"target_table": self.lake.target} | config))
+
+    def differ(self, pipeline: Pipeline) -> list[dict[str, Any]]:
+        """Rows that either side has and the other has not, as Spark sees them."""
+        query, mart = f"SELECT * FROM ({pipeline.source_query})", "SELECT * FROM vitrina.cinema.mart"
+        return self.ask(f"(({query}) EXCEPT ALL ({mart})) UNION ALL (({mart}) EXCEPT ALL ({query}))")
+
+    def assert_equal(self, pipeline: Pipeline) -> None:
+        """And nothing of a run is left behind."""
+        assert self.differ(pipeline) == []
+        assert self.lab.sql("SELECT * FROM etl_lake_work.iceberg_tables") == []
+
+
+@contextmanager
+def clustered(lab: Lab, lake: SparkLake, spark: Spark) -> Iterator[Cluster]:
+    """For the time being."""
+    with asking(spark.url, lake.catalogues) as ask, wired(Wire((HERE, spark.port))) as wire:
+        stub.CONF = lake.catalogues
+        url = f"sc://{HERE}:{wire.port}"
+        lab.configure(sources={"cluster": SecretStr(url)}, lake_engine="cluster")
+        lab.connections = replace(lab.connections, sources={"cluster": url})
+        yield Cluster(lab, lake, spark, ask, wire)
+
+
 @contextmanager
 def running(folder: Path, workers: int = 0, **settings: str) -> Iterator[Spark]:
     """For the time being."""
@@ -282,9 +330,11 @@ def _processes() -> Iterator[tuple[int, str]]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
-    """One for all: the driver computes by itself. Or one of yours, at VITRINA_TEST_SPARK_PORT of this machine."""
+    """One for all: the driver computes by itself. Or one of yours on this
+    machine: VITRINA_TEST_SPARK_PORT=port:port of its pages."""
     if given := os.environ.get("VITRINA_TEST_SPARK_PORT"):
-        yield Spark(tmp_path_factory.mktemp("spark"), port=int(given))
+        port, _, web = given.partition(":")
+        yield Spark(tmp_path_factory.mktemp("spark"), port=int(port), web_port=int(web or 4040))
         return
     with running(tmp_path_factory.mktemp("spark")) as spark:
         yield spark
@@ -302,3 +352,10 @@ def ask(spark: Spark, lake: SparkLake) -> Iterator[Asker]:
     """A session of somebody else's, over this lake."""
     with asking(spark.url, lake.catalogues) as ask:
         yield ask
+
+
+@pytest.fixture
+def cluster(lab: Lab, lake: SparkLake, spark: Spark) -> Iterator[Cluster]:
+    """Over this lake."""
+    with clustered(lab, lake, spark) as cluster:
+        yield cluster

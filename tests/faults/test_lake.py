@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -44,7 +45,9 @@ def test_what_a_killed_runner_leaves_is_removed(lake: LakeSink) -> None:
     assert not lake.unreferenced()
 
 
-def once_files_are_written(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+def once_files_are_written(
+    monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object], where: ModuleType = delivery
+) -> None:
     """And before the runner moves the pointer; the first time."""
     left = [happens]
 
@@ -52,7 +55,7 @@ def once_files_are_written(monkeypatch: pytest.MonkeyPatch, happens: Callable[[]
         if place == "after send" and left:
             left.pop()()
 
-    monkeypatch.setattr(delivery, "reach", reach)
+    monkeypatch.setattr(where, "reach", reach)
 
 
 @pytest.mark.parametrize("is_fenced", [True, False])

@@ -19,7 +19,7 @@ CUT = 400  # characters of what Spark says
 
 @dataclass
 class Working:
-    """Runs one statement after the other. What the run stops waiting for is interrupted in the cluster too."""
+    """Runs one statement after the other, on a thread whose tag all of them have. What the run stops waiting for is interrupted in the cluster too."""
 
     session: Any  # of Spark Connect
     source: str
@@ -28,17 +28,14 @@ class Working:
 
     def __post_init__(self) -> None:
         self.tag = "-".join(("vitrina", *self.errand.name.replace(",", " ").split()))
-        self.session.addTag(self.tag)
+        self._aside = ThreadPoolExecutor(1, "asking Spark", initializer=self.session.addTag, initargs=(self.tag,))
         self.session.registerProgressHandler(self._hear)
 
     def run(self, statement: str, what: str) -> list[dict[str, Any]]:
         """The rows of a statement, which are few; `what` is how Spark's pages and our errors call it."""
         named = f"/* {self.errand.name}: {what} */ ".replace("*/", "* /", self.errand.name.count("*/"))
-        aside = ThreadPoolExecutor(1, "asking Spark")
         with reported(self.source, what):
-            rows = aside.submit(self._ask, named + statement.strip())
-            aside.shutdown(wait=False)
-            return self._await(rows, what)
+            return self._await(self._aside.submit(self._ask, named + statement.strip()), what)
 
     def _ask(self, statement: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.session.sql(statement).toArrow().to_pylist()
@@ -68,6 +65,7 @@ class Working:
     def close(self) -> None:
         """Nothing is left of it."""
         self.end()
+        self._aside.shutdown(wait=False)
         with suppress(Exception):
             self.session.stop()
 
