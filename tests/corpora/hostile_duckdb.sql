@@ -39,7 +39,10 @@ CREATE TABLE x AS SELECT 1 AS id
 CREATE TEMP MACRO now() AS 1
 
 -- name: copy to a file
-COPY (SELECT 1 AS id) TO '{inside}'
+COPY (SELECT 1 AS id) TO '{outside}'
+
+-- name: copy to a file of an allowed folder
+COPY (SELECT 1 AS id) TO '{folder}/new.csv'
 
 -- name: copy from a file
 COPY content.films FROM '{outside}'

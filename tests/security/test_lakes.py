@@ -27,6 +27,7 @@ LAKE = (
     "CREATE VIEW content.plain AS SELECT id, lower(title) AS title FROM content.films",
 )
 SECRET = "planted secret"
+GUARDED_ALONE = {"copy to a file of an allowed folder": {"new.csv"}}  # below the guard, the folder's own rights stop it
 
 
 @pytest.fixture(scope="module")
@@ -81,12 +82,15 @@ def test_without_the_guard_the_instance_gives_nothing_away(
     reader: DuckReader, place: dict[str, str], text: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLANTED", SECRET)
-    before = sorted(Path(place["parent"]).rglob("*"))
-    image = Path(place["lake"]).read_bytes()
+    before = images(place)
     assert SECRET not in all_that_it_tells(reader.conn, filled(text.query, place))
-    assert Path(place["lake"]).read_bytes() == image
-    new = {path.name for path in Path(place["parent"]).rglob("*")} - {path.name for path in before}
-    assert not new
+    changed = {path.name for path, _ in images(place).items() ^ before.items()}
+    assert changed == GUARDED_ALONE.get(text.name, set())
+    (Path(place["folder"]) / "new.csv").unlink(missing_ok=True)
+
+
+def images(place: dict[str, str]) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in Path(place["parent"]).rglob("*") if path.is_file()}
 
 
 def all_that_it_tells(conn: duckdb.DuckDBPyConnection, text: str) -> str:
