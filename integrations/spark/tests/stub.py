@@ -47,6 +47,6 @@ class SparkStub(Source):
 
 def open_it(a: Address):
     return SparkStub(a.name, SPARK.abilities, url=a.url)
-SPARK = Kind(("sc",), Abilities(writes_files=True), open_it, check=lambda s, schemas: s)
+SPARK = Kind(("sc",), Abilities(writes_files=True), open_it, check=lambda s, schemas: s, tables=lambda s: [])
 if SPARK not in registry.KINDS:
     registry.KINDS.append(SPARK)
