@@ -275,6 +275,12 @@ class Cluster:
         own = {"name": "totals", "source": "cluster", "source_query": QUERY, "key": ["film_id"]}
         return self.lab.add(**(own | {"target_table": self.lake.target} | config))
 
+    def know(self, source: str, url: str) -> None:
+        """As a source of this name."""
+        known = {**self.lab.connections.sources, source: url}
+        self.lab.configure(sources={name: SecretStr(each) for name, each in known.items()})
+        self.lab.connections = replace(self.lab.connections, sources=known)
+
     def differ(self, pipeline: Pipeline) -> list[dict[str, Any]]:
         """Rows that either side has and the other has not, as Spark sees them."""
         query, mart = f"SELECT * FROM ({pipeline.source_query})", "SELECT * FROM vitrina.cinema.mart"
@@ -291,10 +297,11 @@ def clustered(lab: Lab, lake: SparkLake, spark: Spark) -> Iterator[Cluster]:
     """For the time being."""
     with asking(spark.url, lake.catalogues) as ask, wired(Wire((HERE, spark.port))) as wire:
         stub.CONF = lake.catalogues
-        url = f"sc://{HERE}:{wire.port}"
-        lab.configure(sources={"cluster": SecretStr(url)}, lake_engine="cluster")
-        lab.connections = replace(lab.connections, sources={"cluster": url})
-        yield Cluster(lab, lake, spark, ask, wire)
+        settings = {name: SecretStr(value) for name, value in lake.catalogues.items()}
+        lab.configure(lake_engine="cluster", spark_settings=settings)
+        cluster = Cluster(lab, lake, spark, ask, wire)
+        cluster.know("cluster", f"sc://{HERE}:{wire.port}")
+        yield cluster
 
 
 @contextmanager

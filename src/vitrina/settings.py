@@ -139,6 +139,8 @@ class Settings(BaseSettings):
     # The source whose engine sees the lake, by its catalogues vitrina and vitrina_work: of its pipelines that keep
     # marts there (mode full, no transforms), no row passes through a runner.
     lake_engine: str | None = None
+    engine_sessions: int = Field(default=8, ge=1, le=200)  # with which it reads a source of spark+postgresql://
+    spark_settings: dict[str, SecretStr] = {}  # of sessions of Spark, as JSON; those of a cluster are better kept there
     engine_seconds: float = Field(default=3600, gt=0)  # that one piece of an engine's work may take
     engine_part_rows: int = Field(
         default=5_000_000, gt=0

@@ -11,7 +11,14 @@ from vitrina.sql.describe import Column
 from vitrina.domain.findings import Finding
 from vitrina.domain.errors import RetryableError
 
-TYPES = {"int": "integer", "string": "text", "timestamp": "timestamp with time zone", "double": "double precision", "float": "real", "timestamp_ntz": "timestamp without time zone"}
+TYPES = {
+    "int": "integer",
+    "string": "text",
+    "timestamp": "timestamp with time zone",
+    "double": "double precision",
+    "float": "real",
+    "timestamp_ntz": "timestamp without time zone",
+}
 CONF: dict[str, str] = {}
 
 
@@ -22,6 +29,7 @@ class SparkStub(Source):
 
     def session(self):
         from pyspark.sql.connect.session import SparkSession
+
         try:
             s = SparkSession.builder.remote(self.url).create()
             for k, v in CONF.items():
@@ -32,21 +40,36 @@ class SparkStub(Source):
 
     def close(self) -> None: ...
     def cancel(self) -> None: ...
-    def version(self) -> str: return "spark"
-    def judge(self, select, *, schemas, functions=()): return []
+    def version(self) -> str:
+        return "spark"
+
+    def judge(self, select, *, schemas, functions=()):
+        return []
+
     def describe(self, select):
         s = self.session()
         rows = s.sql(f"DESCRIBE QUERY {select}").toArrow().to_pylist()
         s.stop()
-        return [Column(r["col_name"], re.sub("decimal", "numeric", TYPES.get(r["data_type"], r["data_type"]))) for r in rows]
-    def estimate(self, select): return Estimate(100, 20)
-    def rows(self, select, size): raise AssertionError("no row comes here")
+        return [
+            Column(r["col_name"], re.sub("decimal", "numeric", TYPES.get(r["data_type"], r["data_type"]))) for r in rows
+        ]
+
+    def estimate(self, select):
+        return Estimate(100, 20)
+
+    def rows(self, select, size):
+        raise AssertionError("no row comes here")
+
     def engine(self, errand: Errand) -> Engine:
-        return SparkEngine(Working(self.session(), self.name, errand), lambda select: select)
+        from contextlib import nullcontext
+
+        return SparkEngine(Working(self.session(), self.name, errand), lambda s, select, key: nullcontext(select))
 
 
 def open_it(a: Address):
     return SparkStub(a.name, SPARK.abilities, url=a.url)
+
+
 SPARK = Kind(("sc",), Abilities(writes_files=True), open_it, check=lambda s, schemas: s, tables=lambda s: [])
 if SPARK not in registry.KINDS:
     registry.KINDS.append(SPARK)

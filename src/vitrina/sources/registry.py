@@ -6,8 +6,9 @@ from vitrina.domain.errors import ConfigError
 from vitrina.sources.duckdb.kind import DUCKDB
 from vitrina.sources.postgres.reader import POSTGRES
 from vitrina.sources.source import Kind
+from vitrina.sources.spark.parallel import PARALLEL
 
-KINDS = [POSTGRES, DUCKDB]  # a new kind: its folder, and a word here
+KINDS = [POSTGRES, PARALLEL, DUCKDB]  # a new kind: its folder, and a word here
 SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 
 

@@ -1,23 +1,27 @@
 """Spark as an engine: it compares a query with a mart in the lake, and writes what differs, file by file, itself."""
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeAlias
 
 from vitrina.domain.errors import ConfigError
 from vitrina.sources.engine import Differs, Kept, Tally
 from vitrina.sources.spark.merging import Merging, quoted
-from vitrina.sources.spark.working import Working
+from vitrina.sources.spark.working import Working, reported
 
 WORK = "vitrina_work"  # the catalogue where marts are written before they count
+Reading: TypeAlias = Callable[[Any, str, Sequence[str]], AbstractContextManager[str]]
+"""What a session reads for a SELECT with a key, and for how long."""
 
 
 @dataclass
 class SparkEngine:
-    """Over the catalogue `vitrina_work` of its session; `shaped` is what is read for a SELECT."""
+    """Over the catalogue `vitrina_work` of its session."""
 
     working: Working
-    shaped: Callable[[str], str]
+    reading: Reading
 
     def divide(self, mart: Kept, parts: int) -> None:
         """By the key."""
@@ -28,7 +32,8 @@ class SparkEngine:
     def find(self, select: str, mart: Kept) -> Sequence[Tally]:
         """One comparison; what it found is a table, of which only how much is told."""
         merging = self._merging(mart)
-        self.working.run(merging.find(self.shaped(select)), "comparing")
+        with reported(self.working.source, "reading"), self.reading(self.working.session, select, mart.key) as query:
+            self.working.run(merging.find(query), "comparing")
         rows = self.working.run(merging.tally(), "counting what differs")
         return [Tally(row["part"], Differs(row["how"]), row["keys"]) for row in rows]
 

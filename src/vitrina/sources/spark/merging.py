@@ -65,30 +65,31 @@ class Merging:
         return f"""
             CREATE TABLE {self.found} USING iceberg PARTITIONED BY ({PART}) LOCATION '{_text(self.mart.folder)}'
             TBLPROPERTIES ('write.distribution-mode' = 'hash') AS
-            WITH q AS (SELECT *, count(*) OVER ({window}) AS {TIMES} FROM (SELECT {casts} FROM ({select}))),
+            WITH q AS (SELECT *, count(*) OVER ({window}) AS {TIMES} FROM (SELECT {casts} FROM ({select}
+            ))),
             t AS (SELECT * FROM (
                 SELECT *, count(*) OVER ({window}) AS {HELD},
                        row_number() OVER ({window} ORDER BY {listed(key)}) AS {NTH} FROM {self.table}) WHERE {NTH} = 1)
             SELECT {self._how()} AS {HOW}, {self._part()} AS {PART}, {keys}{rest}
             FROM q FULL OUTER JOIN t ON {same}
             WHERE t.{NTH} IS NULL OR q.{TIMES} IS NULL OR q.{TIMES} > 1 OR t.{HELD} > 1 OR {differ}
-        """  # noqa: S608 (names are quoted)
+        """
 
     def tally(self) -> str:
         """By part and way."""
-        return f"SELECT {PART} AS part, {HOW} AS how, count(*) AS keys FROM {self.found} GROUP BY 1, 2 ORDER BY 1, 2"  # noqa: S608
+        return f"SELECT {PART} AS part, {HOW} AS how, count(*) AS keys FROM {self.found} GROUP BY 1, 2 ORDER BY 1, 2"
 
     def named(self, how: Differs, limit: int) -> str:
         """Keys as text."""
         shown = ", ".join(f"CAST({quoted(name)} AS STRING) AS {quoted(name)}" for name in self.mart.key)
-        return f"SELECT DISTINCT {shown} FROM {self.found} WHERE {HOW} = '{how}' LIMIT {limit}"  # noqa: S608
+        return f"SELECT DISTINCT {shown} FROM {self.found} WHERE {HOW} = '{how}' LIMIT {limit}"
 
     def converge(self, part: int, ways: Collection[Differs]) -> list[str]:
         """Rows that are there more than once go first; where nothing is there, nothing is looked for."""
         again = [self._remove(part)] if Differs.REPEATED in ways else []
         if {*ways} <= {Differs.MISSING}:
             names = listed(self.mart.columns)
-            text = f"INSERT INTO {self.table} ({names}) SELECT {names} FROM {self.found} WHERE {PART} = {part}"  # noqa: S608
+            text = f"INSERT INTO {self.table} ({names}) SELECT {names} FROM {self.found} WHERE {PART} = {part}"
             return [*again, text]
         return [*again, self._merge(part)]
 
@@ -97,7 +98,7 @@ class Merging:
         return f"""
             MERGE INTO {self.table} AS t USING (SELECT * FROM {self.found} WHERE {condition}) AS f
             ON {self._same(part)} WHEN MATCHED THEN DELETE
-        """  # noqa: S608
+        """
 
     def _merge(self, part: int) -> str:
         others = [name for name in self.mart.columns if name not in self.mart.key]
@@ -110,7 +111,7 @@ class Merging:
             {updated}
             WHEN NOT MATCHED AND f.{HOW} <> '{Differs.GONE}'
             THEN INSERT ({listed(self.mart.columns)}) VALUES ({listed(self.mart.columns, "f")})
-        """  # noqa: S608
+        """
 
     def _same(self, part: int) -> str:
         """The part is named to the scan of the mart, which then opens no file of another."""
