@@ -19,14 +19,13 @@ from typing import Any
 
 import httpx
 import pytest
-from pydantic import SecretStr
 from psycopg.conninfo import conninfo_to_dict
+from pydantic import SecretStr
 
 from tests.lake import LakeSink
 from tests.support import Lab, wait_for
 from tests.wire import Wire, through, to_postgres, wired
 from vitrina.domain.pipeline import Pipeline
-from integrations.spark.tests import stub
 
 PLACE = Path(__file__).parents[1] / "integrations" / "spark"
 JARS = PLACE / ".jars"
@@ -296,7 +295,6 @@ class Cluster:
 def clustered(lab: Lab, lake: SparkLake, spark: Spark) -> Iterator[Cluster]:
     """For the time being."""
     with asking(spark.url, lake.catalogues) as ask, wired(Wire((HERE, spark.port))) as wire:
-        stub.CONF = lake.catalogues
         settings = {name: SecretStr(value) for name, value in lake.catalogues.items()}
         lab.configure(lake_engine="cluster", spark_settings=settings)
         cluster = Cluster(lab, lake, spark, ask, wire)

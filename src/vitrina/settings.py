@@ -260,6 +260,11 @@ class Settings(BaseSettings):
         )
 
     @property
+    def spark_session(self) -> dict[str, str]:
+        """What every session of Spark is told."""
+        return {name: value.get_secret_value() for name, value in self.spark_settings.items()}
+
+    @property
     def mart_schemas(self) -> list[str]:
         """The schemas that hold marts, from the whitelist."""
         return sorted({pattern.split(".")[0] for pattern in self.allowed_target_tables})

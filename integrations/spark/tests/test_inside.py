@@ -1,4 +1,4 @@
-"""Marts of a lake that Spark keeps by itself: no row passes through the runner, and what is kept is equal to the query."""
+"""Marts of a lake that Spark keeps by itself: no row passes through the runner, and what is kept equals the query."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_nothing_is_written_where_nothing_differs(cluster: Cluster) -> None:
 
 
 def test_a_mart_is_written_part_by_part_and_paused_between_two(cluster: Cluster) -> None:
-    cluster.lab.configure(engine_part_rows=25)
+    cluster.lab.configure(engine_part_rows=10)
     pipeline = cluster.add()
     pause_at_batch(cluster.lab, pipeline, 2)
     run = cluster.lab.run(pipeline)
@@ -48,7 +48,7 @@ def test_a_mart_is_written_part_by_part_and_paused_between_two(cluster: Cluster)
     assert written == 100 - run["rows_written"]
     cluster.assert_equal(pipeline)
     parts = [said["fields"]["part"] for said in cluster.lab.events(pipeline) if said["event"] == "engine_written"]
-    assert sorted(parts) == [0, 1, 2, 3]
+    assert len(parts) == len({*parts}) > 1
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,8 @@ def test_whatever_somebody_did_to_the_mart_is_put_right(cluster: Cluster) -> Non
 ODD = """
 SELECT id % 2 = 0 AS `is even`, concat('key; -- ', id) AS `ключ "1"`, CAST(id AS DECIMAL(38, 10)) / 7 AS `a``b`,
        CASE id WHEN 0 THEN -0.0D WHEN 1 THEN double('NaN') ELSE id / 3.0D END AS `select`,
-       array(concat('x', id), NULL) AS `t.g`, timestamp_micros(id) AS at, date_add(DATE'2026-01-01', CAST(id AS INT)) AS day
+       array(concat('x', id), NULL) AS `t.g`, timestamp_micros(id) AS at,
+       date_add(DATE'2026-01-01', CAST(id AS INT)) AS day
 FROM range(8)
 """
 

@@ -116,8 +116,9 @@ class LakeInside(Mode):
         return StepResult(Event.ENGINE_BEGUN, fields={"read": How.INSIDE})
 
     def _ready(self, engine: Engine) -> Iterator[Step]:
-        rows = self.job.reader.estimate(self.job.plan.select).rows if self.editions.is_new else 0
-        parts = min(MOST_PARTS, -(-int(min(rows, 1e12)) // self.job.settings.engine_part_rows))
+        guess = self.job.reader.estimate(self.job.plan.select) if self.editions.is_new else None
+        rows = int(min(guess.rows, 1e12)) if guess else 0
+        parts = min(MOST_PARTS, -(-rows // self.job.settings.engine_part_rows))
         if parts > 1:
             yield partial(self._divide, engine, parts)
 

@@ -1,1 +1,1 @@
-"""Apache Spark by Spark Connect: a source of Arrow, and an engine that keeps marts in a lake by itself."""
+"""Spark by Spark Connect, as a source and as an engine; see docs/arrow.md and docs/spark.md."""

@@ -1,13 +1,14 @@
 """A Postgres that Spark reads in parallel: many sessions, each a range of the key, all in one snapshot.
 
-The SELECT stays Postgres': each session computes it for its range, and what is kept is the query as Postgres computes it.
-One more transaction holds the snapshot until all of it is read; so it must be one server, a standby as well.
+The SELECT stays Postgres': each session computes it for its range, and what is kept is the query as Postgres computes
+it. One more transaction holds the snapshot until all of it is read; so it must be one server, a standby as well.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
@@ -114,7 +115,7 @@ def _ranges(conn: Any, select: str, columns: Sequence[Column], key: str, session
     values = [sql.SQL("{}::{}").format(sql.Literal(end), column.sql_type) for end in ends]
     up_to = sql.SQL("{} {} {}").format(name, column.operator("<="), values[0])
     parts = [sql.SQL("{} OR {} IS NULL").format(up_to, name)]
-    for lower, upper in zip(values, values[1:], strict=False):
+    for lower, upper in pairwise(values):
         text = "{0} {1} {2} AND {0} {3} {4}"
         parts.append(sql.SQL(text).format(name, column.operator(">"), lower, column.operator("<="), upper))
     parts.append(sql.SQL("{} {} {}").format(name, column.operator(">"), values[-1]))

@@ -1,5 +1,6 @@
 """Sessions of Spark for an engine: each run has one of its own."""
 
+import warnings
 from typing import Any
 
 from vitrina.domain.errors import ConfigError
@@ -31,13 +32,14 @@ def engine_of(url: str, settings: Settings, source: str, errand: Errand, reading
 
 
 def _connected(url: str, settings: Settings) -> Any:
-    from pyspark.sql.connect.client import SparkConnectClient
-    from pyspark.sql.connect.client.retries import DefaultPolicy
-    from pyspark.sql.connect.session import SparkSession
+    from vitrina.sources.spark.client import DefaultPolicy, as_a_program
+
+    with as_a_program(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # about pandas, whose frames nobody makes here
+        from pyspark.sql.connect.session import SparkSession
 
     session = SparkSession.builder.remote(url).create()
-    client: SparkConnectClient = session.client
-    client.set_retry_policies([DefaultPolicy(max_retries=TRIES)])
-    for name, value in {**{k: v.get_secret_value() for k, v in settings.spark_settings.items()}, **PINNED}.items():
+    session.client.set_retry_policies([DefaultPolicy(max_retries=TRIES)])
+    for name, value in {**settings.spark_session, **PINNED}.items():
         session.conf.set(name, value)
     return session
