@@ -252,7 +252,8 @@ class SparkLake(LakeSink):
 
 
 QUERY = """
-SELECT film_id, CAST(sum(rating) AS BIGINT) AS total, count(*) AS votes, max(title) AS title, avg(CAST(rating AS DOUBLE)) AS mean
+SELECT film_id, CAST(sum(rating) AS BIGINT) AS total, count(*) AS votes, max(title) AS title,
+       avg(CAST(rating AS DOUBLE)) AS mean
 FROM vitrina.raw.ratings GROUP BY film_id"""
 
 
@@ -273,6 +274,10 @@ class Cluster:
         self.ask(f"CREATE TABLE vitrina.raw.ratings USING iceberg AS SELECT {values} FROM range({films})")
         own = {"name": "totals", "source": "cluster", "source_query": QUERY, "key": ["film_id"]}
         return self.lab.add(**(own | {"target_table": self.lake.target} | config))
+
+    def jobs_of_run(self) -> list[dict[str, Any]]:
+        """Of runs of this lab's pipelines, by the tag that they have."""
+        return [job for job in self.spark.jobs() if any("vitrina-totals-run-" in tag for tag in job["jobTags"])]
 
     def know(self, source: str, url: str) -> None:
         """As a source of this name."""

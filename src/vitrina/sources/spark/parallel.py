@@ -123,14 +123,15 @@ def _ranges(conn: Any, select: str, columns: Sequence[Column], key: str, session
 
 
 def _bounds(conn: Any, select: str, columns: Sequence[Column], column: Column, sessions: int) -> list[str]:
-    """In order: by what the server knows of the column that the key is; of a key that is none, by the keys themselves."""
+    """In order: by what the server knows of the column that the key is, else by the keys themselves."""
     prepare(conn, select.encode())
     described = describe_prepared(conn)
     at = columns.index(column)
     origin = {"table": described.ftable(at), "column": described.ftablecol(at), "parts": sessions}
     if rows := fetch_all(conn, SQL["known_bounds"], origin):
         return list(rows[0]["bounds"])
-    text = """SELECT pg_catalog.percentile_disc(ARRAY(SELECT n / {parts}::float8 FROM pg_catalog.generate_series(1, {last}) AS n))
+    text = """SELECT pg_catalog.percentile_disc(
+                         ARRAY(SELECT n / {parts}::float8 FROM pg_catalog.generate_series(1, {last}) AS n))
                      WITHIN GROUP (ORDER BY q.{key})::text[] AS bounds FROM ({select}\n) AS q"""
     asked = sql.SQL(text).format(
         parts=sql.Literal(sessions), last=sql.Literal(sessions - 1), key=column.identifier, select=sql.SQL(select)

@@ -19,8 +19,7 @@ CUT = 400  # characters of what Spark says
 
 @dataclass
 class Working:
-    """Runs one statement after the other, on a thread whose tag they have. What the run stops waiting for is interrupted
-    in the cluster too."""
+    """Runs one statement after the other, all under one tag. What a run stops waiting for is ended in the cluster too."""
 
     session: Any  # of Spark Connect
     source: str
