@@ -1,7 +1,7 @@
 """The writer of a lake table: statements over its shadow, and what they wrote, until it is in files."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vitrina.engine.mart import Mart
 from vitrina.meta.repos.indexes import Edition
@@ -9,24 +9,28 @@ from vitrina.sinks.documents.writer import ShadowWriter
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.statements import LakeSql
 
+if TYPE_CHECKING:
+    from vitrina.sinks.lake.loading import LakeLoader
+
 BATCH_BYTES = 16_000_000  # of rows as text, which are in memory with what becomes of them
 VERSION = 1  # of every row in the shadow: nothing is ever on its way
 
 
 @dataclass
 class Changes:
-    """What one step has written, as lines of JSON."""
+    """What one step has written: lines of rows, and files that are there already."""
 
+    files: list[Any] = field(default_factory=list)  # of rows whose keys were not there
     fresh: list[bytes] = field(default_factory=list)  # rows whose keys were not there
     written: list[bytes] = field(default_factory=list)  # rows in the place of others, perhaps
     deleted: list[bytes] = field(default_factory=list)  # keys
 
     def __bool__(self) -> bool:
-        return bool(self.fresh or self.written or self.deleted)
+        return bool(self.files or self.fresh or self.written or self.deleted)
 
     def clear(self) -> None:
         """The step has come to nothing, or to an end."""
-        self.fresh, self.written, self.deleted = [], [], []
+        self.files, self.fresh, self.written, self.deleted = [], [], [], []
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,7 @@ class LakeWriter(ShadowWriter):
 
     shape: LakeShape
     changes: Changes = field(default_factory=Changes, compare=False)
+    loader: "LakeLoader | None" = field(default=None, compare=False)  # once there is a table to write to
 
     def into(self, edition: Edition) -> "LakeWriter":
         """The same, of this edition."""
