@@ -140,7 +140,7 @@ class Load:
         loader = self.job.writer.loader
         assert loader is not None
         with self._explained():
-            rows = loader.load(self.job, self.work.query, self.work.mart, conn)
+            rows = loader.load(self.job.reader, self.work.query, self.work.mart, conn, self.job.check)
         counts = Counts(read=rows, written=rows)
         return StepResult(Event.LOADED, counts, FullPosition("load", rows, rows), is_batch=True)
 

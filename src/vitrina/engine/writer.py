@@ -1,17 +1,16 @@
 """What keeps a mart: prepares it, gives the statements that compare and write, and takes note of what was written."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from vitrina.domain.pipeline import BATCH_SIZE
 from vitrina.engine.converge import MartSql
 from vitrina.engine.mart import Mart, Wanted
 from vitrina.engine.query import QueryText
 from vitrina.meta.db import Connection
+from vitrina.sources.source import Source
 from vitrina.sql.describe import Column
-
-if TYPE_CHECKING:
-    from vitrina.engine.job import Job
 
 UNLIMITED = 2**31
 
@@ -32,8 +31,8 @@ class Abilities:
 class Loader(Protocol):
     """Takes all rows of a query into an empty mart, as they come from the reader."""
 
-    def load(self, job: "Job", query: QueryText, mart: Mart, conn: Connection) -> int:
-        """In one transaction; how many."""
+    def load(self, reader: Source, query: QueryText, mart: Mart, conn: Connection, check: Callable[[], None]) -> int:
+        """In one transaction; how many. `check` raises when the run should stop."""
         ...
 
 

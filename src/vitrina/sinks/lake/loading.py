@@ -11,7 +11,6 @@ import psycopg
 import pyarrow as pa
 import pyarrow.csv
 
-from vitrina.engine.job import Job
 from vitrina.engine.mart import Mart
 from vitrina.engine.query import QueryText
 from vitrina.engine.stage import copy_in
@@ -21,6 +20,7 @@ from vitrina.sinks.documents.statements import VERSION as VERSION_COLUMN
 from vitrina.sinks.lake.parquet import DataWriter
 from vitrina.sinks.lake.parsing import Text, with_more
 from vitrina.sinks.lake.writer import VERSION, LakeWriter
+from vitrina.sources.source import Source
 
 if TYPE_CHECKING:
     from vitrina.sinks.lake.iceberg import LakeTable
@@ -37,16 +37,16 @@ class LakeLoader:
     table: "LakeTable"
     reaching: Callable[[], AbstractContextManager[None]]
 
-    def load(self, job: Job, query: QueryText, mart: Mart, conn: Connection) -> int:
+    def load(self, reader: Source, query: QueryText, mart: Mart, conn: Connection, check: Callable[[], None]) -> int:
         """Everything; how many rows."""
         statement = self.writer.statements(mart).streamed(query)
         with (
-            job.reader.copy_out(statement, "csv") as rows,
+            reader.copy_out(statement, "csv") as rows,
             _shadow(mart, conn) as shadow,
             DataWriter(self.table.table) as files,
             ThreadPoolExecutor(1, "files") as aside,
         ):
-            chunks = _chunks(rows, job.check)
+            chunks = _chunks(rows, check)
             for lines in _one_ahead(aside, (partial(self._keep, files, mart, chunk) for chunk in chunks)):
                 shadow.write(lines)
             self.writer.changes.files += aside.submit(self._close, files).result()

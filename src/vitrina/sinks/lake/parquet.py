@@ -43,7 +43,7 @@ class DataWriter:
     def _flush(self) -> None:
         if not self._waiting:
             return
-        rows, self._waiting = pa.concat_tables(self._waiting).combine_chunks(), []
+        rows, self._waiting = pa.concat_tables(self._waiting), []
         for start, size in _groups(rows):
             self._write(rows.slice(start, size))
 
