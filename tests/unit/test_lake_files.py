@@ -9,11 +9,11 @@ import pytest
 from pyiceberg.io.pyarrow import ParquetFormatWriter
 from pyiceberg.table.statistics import StatisticsFile
 
-from vitrina.sinks.lake import iceberg, parquet
+from vitrina.sinks.lake import datafiles, iceberg
 from vitrina.sinks.lake.folder import Folder
 from vitrina.sinks.lake.iceberg import LakeTable
-from vitrina.sinks.lake.parsing import Text, to_arrow
 from vitrina.sinks.lake.shape import LakeShape
+from vitrina.sinks.parquet.parsing import Text, to_arrow
 from vitrina.sql.describe import Column
 
 SHAPE = LakeShape((Column("id", "text"), Column("said", "text")), ("id",), ())
@@ -68,7 +68,7 @@ def test_however_many_files_are_written_anew_few_are_in_memory(files: Files, mon
     """A batch may touch every file there is."""
     size, most = 1_000_000, [0]
     monkeypatch.setattr(iceberg, "SMALL_BYTES", 0)
-    monkeypatch.setattr(parquet, "GROUP_BYTES", size)
+    monkeypatch.setattr(datafiles, "GROUP_BYTES", size)
     for number in range(12):
         files.put({f"{number}-{part}": "x" * size for part in range(2)})
     write = ParquetFormatWriter.write
@@ -98,7 +98,7 @@ def test_statistics_of_somebody_else_are_not_swept_away(files: Files, tmp_path: 
 
 def test_bounds_are_those_of_all_rows_however_long_a_value_is(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a value this long a group of rows has no bounds, and they would be taken to be those of another."""
-    monkeypatch.setattr(parquet, "GROUP_BYTES", 4_000)
+    monkeypatch.setattr(datafiles, "GROUP_BYTES", 4_000)
     rows = {f"a{number:07}": "" for number in range(400)} | {"b" + "x" * 5_000: "1"}
     files.put(rows)
     [task] = files.table.table.scan().plan_files()

@@ -22,6 +22,7 @@ class Phrase(Worded):
     DEFINER = "definer", "runs with its owner's rights (SECURITY DEFINER)"
     EXECUTES_TEXT = "executes_text", "executes SQL that is hidden in a text"
     INTRUSIVE = "intrusive", "is of extension {extension}, which reaches beyond the tables of a query"
+    REACHES_OUT = "reaches_out", "reaches beyond the tables of a query"
     CHANGING = "changing", "gives another value at every call: the mart would never equal the query"
     VOLATILE = "volatile", "is VOLATILE: it may have effects, or give another value at every call"
     READS_CATALOGUE = "reads_catalogue", "reads the server's catalogue, not data"
@@ -176,7 +177,7 @@ class Code(Worded):
         "there is no lake: VITRINA_LAKE_URL is not set where this was checked, so a run would fail",
         "set VITRINA_LAKE_URL=file:///folder or s3://bucket/prefix for the API and the runners",
     )
-    KEPT_AS_TEXT = "kept_as_text", "Iceberg has no type for json: {columns} would be kept as text"
+    KEPT_AS_TEXT = "kept_as_text", "Parquet has no type for json: {columns} would be kept as text"
     DRIFT = "drift", "drift: the query changed {columns}", "run with --rebuild"
     DRIFT_ADDS = "drift_adds", "drift: the query changed {columns}", "run with --rebuild, or set on_drift: add"
     # a live mart

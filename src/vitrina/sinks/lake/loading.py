@@ -17,9 +17,9 @@ from vitrina.engine.stage import copy_in
 from vitrina.meta.db import Connection, translated
 from vitrina.sinks.documents.statements import HASH
 from vitrina.sinks.documents.statements import VERSION as VERSION_COLUMN
-from vitrina.sinks.lake.parquet import DataWriter
-from vitrina.sinks.lake.parsing import Text, with_more
-from vitrina.sinks.lake.writer import VERSION, LakeWriter
+from vitrina.sinks.lake.datafiles import DataWriter
+from vitrina.sinks.parquet.parsing import Text, with_more
+from vitrina.sinks.parquet.writer import VERSION, RowWriter
 from vitrina.sources.source import Source
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ UNSEEN = pyarrow.csv.WriteOptions(include_header=False)
 class LakeLoader:
     """See `Loader`. The reader's session, the runner's and a thread for files work at once; a few chunks are held."""
 
-    writer: LakeWriter
+    writer: RowWriter
     table: "LakeTable"
     reaching: Callable[[], AbstractContextManager[None]]
 

@@ -10,11 +10,11 @@ from uuid import UUID
 import pyarrow as pa
 
 from vitrina.sinks.documents.floats import write_float
-from vitrina.sinks.lake.shape import LakeShape
-from vitrina.sinks.lake.types import LakeType
+from vitrina.sinks.parquet.shape import RowShape
+from vitrina.sinks.parquet.types import KeptType
 
 
-def to_texts(shape: LakeShape, table: Any) -> Iterator[tuple[str, str]]:
+def to_texts(shape: RowShape, table: Any) -> Iterator[tuple[str, str]]:
     """Of each row, its id and the very text that Postgres would write."""
     types = {c.name: shape.type_of(c.name) for c in shape.columns}
     for row in table.select(list(types)).to_pylist():
@@ -32,7 +32,7 @@ def _id(parts: Sequence[str]) -> str:
     return "|".join(part.replace("\\", "\\\\").replace("|", "\\|") for part in parts)
 
 
-def _key_text(value: Any, type_: LakeType) -> str:
+def _key_text(value: Any, type_: KeptType) -> str:
     """As Postgres writes it outside of JSON."""
     if type_.kept == "boolean":
         return str(value).lower()
@@ -44,7 +44,7 @@ def _key_text(value: Any, type_: LakeType) -> str:
     return value.rstrip("0").rstrip(".") if is_long else str(value)
 
 
-def _written(value: Any, type_: LakeType) -> Any:
+def _written(value: Any, type_: KeptType) -> Any:
     if value is None:
         return None
     if type_.is_list:
@@ -52,7 +52,7 @@ def _written(value: Any, type_: LakeType) -> Any:
     return _scalar(value, type_)
 
 
-def _scalar(value: Any, type_: LakeType) -> Any:
+def _scalar(value: Any, type_: KeptType) -> Any:
     if isinstance(value, float):
         return _float(value, type_.name)
     if isinstance(value, datetime):

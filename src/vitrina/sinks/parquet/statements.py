@@ -1,4 +1,4 @@
-"""The statements over the shadow of a lake table: what they write there is in the lake in the same transaction.
+"""The statements over the shadow of a mart of rows: what they write there becomes files.
 
 A row goes on as a line of text, and is told from others by its image; both are made here, of the rows as they are.
 """
@@ -14,7 +14,7 @@ from vitrina.engine.pieces import COMMA, column_of
 from vitrina.engine.query import QueryText
 from vitrina.sinks.documents.shape import DOCUMENT
 from vitrina.sinks.documents.statements import HASH, NOTHING, SEEDS, ShadowSql
-from vitrina.sinks.lake.shape import LakeShape
+from vitrina.sinks.parquet.shape import RowShape
 
 LINE, IMAGE = "vitrina_line", "vitrina_image"
 LINES = "pg_catalog.convert_to(pg_catalog.string_agg({} OPERATOR(pg_catalog.||) E'\\n', ''), 'UTF8')"
@@ -31,10 +31,10 @@ def digest(image: sql.Composable) -> sql.Composed:
 HASHED = sql.SQL("{} AS {}").format(digest(column_of("t", IMAGE)), sql.Identifier(HASH))
 
 
-class LakeSql(ShadowSql):
+class RowSql(ShadowSql):
     """Rows go on as lines; of what is deleted, the keys."""
 
-    shape: LakeShape
+    shape: RowShape
 
     def streamed(self, query: QueryText) -> sql.Composed:
         """All rows of the query, in the order of their keys: the values, then the key and the hash for the shadow."""
@@ -49,7 +49,7 @@ class LakeSql(ShadowSql):
         return sql.SQL(text).format(self.shape.plain("t", self.shape.names), keys, HASHED, rows)
 
     def written(self, row: Mapping[str, Any]) -> Rows | None:
-        """The rows in their own types, but for what a lake has as text."""
+        """The rows in their own types, but for what Parquet has as text."""
         if not row.get("rows"):
             return None
         types = self.asked().types.items()
@@ -58,8 +58,8 @@ class LakeSql(ShadowSql):
         return sql.SQL(text).format(fields), [row["rows"]]
 
     def asked(self) -> Asked:
-        """The rows as checks see them: in their own types, but for what a lake has as text."""
-        return asked_of_lake(self.shape)
+        """The rows as checks see them: in their own types, but for what Parquet has as text."""
+        return asked_of_rows(self.shape)
 
     # ── pieces ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -108,8 +108,8 @@ class LakeSql(ShadowSql):
         return COMMA.join(self.mart.cast(c.name, column_of(alias, c.name), c.type) for c in columns)
 
 
-def asked_of_lake(shape: LakeShape) -> Asked:
-    """What checks see of a lake table."""
+def asked_of_rows(shape: RowShape) -> Asked:
+    """What checks see of such a mart."""
     seen = {c.name: shape.type_of(c.name).checked or c.type for c in shape.columns}
     own = {c.name: c.operators for c in shape.columns if seen[c.name] == c.type}
     return Asked(seen, shape.key, own)

@@ -15,8 +15,8 @@ import pyarrow.csv
 import pyarrow.json
 
 from vitrina.domain.errors import ConfigError
-from vitrina.sinks.lake.shape import LakeShape
-from vitrina.sinks.lake.types import LakeType
+from vitrina.sinks.parquet.shape import RowShape
+from vitrina.sinks.parquet.types import KeptType
 
 OPEN, CLOSE = "vitrina_open", "vitrina_close"  # a record's parentheses
 IN_LISTS = {"boolean": pa.bool_(), "int": pa.int64(), "long": pa.int64()}  # as JSON has them; all others are strings
@@ -61,12 +61,12 @@ def _converting(types: Mapping[str, Any]) -> pyarrow.csv.ConvertOptions:
     )
 
 
-def to_arrow(shape: LakeShape, text: Text, names: Sequence[str], target: Any) -> Any:
+def to_arrow(shape: RowShape, text: Text, names: Sequence[str], target: Any) -> Any:
     """A table of these columns in the types of `target`; a ConfigError for a value that they do not hold."""
     return with_more(shape, text, names, target, ())[0]
 
 
-def with_more(shape: LakeShape, text: Text, names: Sequence[str], target: Any, more: Sequence[str]) -> tuple[Any, Any]:
+def with_more(shape: RowShape, text: Text, names: Sequence[str], target: Any, more: Sequence[str]) -> tuple[Any, Any]:
     """The same, and the columns that come after them in the text, as it has them."""
     schema = pa.schema([target.field(name) for name in names])
     if not text.data:
@@ -92,7 +92,7 @@ class Kind:
     """How the values of a column are read."""
 
     name: str
-    type: LakeType
+    type: KeptType
     target: Any
 
     @property
@@ -120,7 +120,7 @@ class Kind:
         wrong = _first([value for value in values if value is not None], self._hold)
         if wrong is None:
             return None
-        said = f"column {self.name} is {self.type.said} in the lake, which cannot hold {wrong[:SHOWN]}"
+        said = f"column {self.name} is {self.type.said} in Parquet, which cannot hold {wrong[:SHOWN]}"
         return ConfigError(said, f"arrays have one dimension there; {REMEDY}" if self.type.is_list else REMEDY)
 
     def _hold(self, values: Sequence[str]) -> bool:
@@ -179,7 +179,7 @@ def _nulled(found: Any, values: Any) -> Any:
     return pc.if_else(values.is_valid(), found, pa.scalar(None, found.type)) if values.null_count else found
 
 
-def _lists(values: Any, type_: LakeType, target: Any) -> Any:
+def _lists(values: Any, type_: KeptType, target: Any) -> Any:
     """Each value is JSON."""
     before, after, between = (pa.scalar(part, values.type) for part in ('{"v":', "}\n", ""))
     text = _data(pc.binary_join_element_wise(before, values.fill_null("null"), after, between))
@@ -196,7 +196,7 @@ def _lists(values: Any, type_: LakeType, target: Any) -> Any:
     return lists.cast(target)
 
 
-def _elements(values: Any, type_: LakeType, target: Any) -> Any:
+def _elements(values: Any, type_: KeptType, target: Any) -> Any:
     if type_.kept == "uuid":
         return pa.ExtensionArray.from_storage(target, _uuids(values.cast(pa.large_string())))
     if type_.kept == "time":
