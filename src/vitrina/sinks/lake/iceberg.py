@@ -28,9 +28,9 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.types import ListType, NestedField
 
+from vitrina.sinks.lake.datafiles import DataWriter
 from vitrina.sinks.lake.files import Files
 from vitrina.sinks.lake.keys import among, around
-from vitrina.sinks.lake.datafiles import DataWriter
 from vitrina.sinks.lake.place import spelled
 from vitrina.sinks.lake.shape import LakeShape
 
