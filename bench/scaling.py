@@ -99,7 +99,10 @@ def table(rates: Rates, cluster: Cluster) -> str:
 
 def measured() -> str:
     """What was run through Spark here."""
-    lines = ["| what | rows | seconds | runner, MB | bytes between runner and Spark | load |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| what | rows | seconds | runner, MB | bytes between runner and Spark | load |",
+        "|---|---|---|---|---|---|",
+    ]
     for each in json.loads(FIGURES.read_text()):
         cells = [each["what"], f"{each['rows']:,}", each["seconds"], each["runner_mb"], f"{each['bytes_from_spark']:,}"]
         lines.append(f"| {' | '.join(map(str, [*cells, round(each['load'])]))} |")
