@@ -1,8 +1,8 @@
-"""docs/scaling.md: what was measured, and what is computed from it for sizes that this machine does not hold.
+"""docs/scaling.md: what was measured, and what is computed from it for more rows than this machine holds.
 
-The model is small. Work that reads or writes rows costs so many seconds of a core for each; a cluster shares it among its
-cores, loses some of it to shuffling, and needs a while for anything at all. What is measured is taken from the results of
-`make bench` and `make measure-spark`.
+The model is small. Work that reads or writes rows costs so many seconds of a core for each; a cluster shares it among
+its cores, loses some of it to shuffling, and needs a while for anything at all. What is measured is taken from the
+results of `make bench` and `make measure-spark`.
 """
 
 import json

@@ -47,6 +47,8 @@ def test_a_mart_is_written_part_by_part_and_paused_between_two(cluster: Cluster)
     written, _ = went(cluster.lake, pipeline)
     assert written == 100 - run["rows_written"]
     cluster.assert_equal(pipeline)
+    assert len(cluster.lake.table.metadata.snapshots) <= 2
+    assert cluster.lake.unreferenced() == set()
     parts = [said["fields"]["part"] for said in cluster.lab.events(pipeline) if said["event"] == "engine_written"]
     assert len(parts) == len({*parts}) > 1
 
@@ -144,3 +146,17 @@ def test_a_commit_of_somebody_else_amid_a_run_is_seen(cluster: Cluster, monkeypa
     assert went(cluster.lake, pipeline) == (2, 0)
     assert cluster.lab.last_run(pipeline)["attempt"] == 2
     cluster.assert_equal(pipeline)
+
+
+def test_a_mart_goes_from_an_engine_to_a_runner_and_back(cluster: Cluster) -> None:
+    """What the engine wrote no shadow knows, and what it divided no runner writes."""
+    cluster.lab.configure(engine_part_rows=10)
+    pipeline = cluster.add()
+    went(cluster.lake, pipeline)
+    assert cluster.lake.table.spec().fields
+    for number, engine in enumerate([None, None, "cluster", "cluster", None], 1):
+        cluster.lab.configure(lake_engine=engine)
+        cluster.ask(f"UPDATE vitrina.raw.ratings SET rating = rating + 1 WHERE film_id = {number}")
+        went(cluster.lake, pipeline)
+        cluster.assert_equal(pipeline)
+    assert not cluster.lake.table.spec().fields

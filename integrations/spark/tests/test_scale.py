@@ -1,7 +1,8 @@
-"""Many rows through Spark, into each kind of mart: equal, and a runner that stays small. `make measure-spark ROWS=…`."""
+"""Many rows through Spark, into each kind of mart: equal, and a runner that stays small. `make measure-spark`."""
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -77,7 +78,7 @@ def _keep(found: dict[str, Any]) -> None:
     known = json.loads(FIGURES.read_text()) if FIGURES.exists() else []
     kept = [each for each in known if (each["what"], each["rows"]) != (found["what"], found["rows"])]
     FIGURES.write_text(json.dumps([*kept, found], indent=1) + "\n")
-    print(found)
+    sys.stdout.write(f"{found}\n")
 
 
 def test_into_the_lake_by_the_engine(large: Cluster) -> None:

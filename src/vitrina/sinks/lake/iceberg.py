@@ -192,6 +192,16 @@ class LakeTable:
             if any(pc.any(among(rows, gone)).as_py() for rows in self._read(task, gone.column_names)):
                 yield task
 
+    def forget(self, keep_seconds: float) -> str | None:
+        """Stage the table without snapshots that were replaced longer ago; None if there are none."""
+        assert isinstance(self.table.catalog, Staging)
+        self.table.catalog.staged = ""
+        with self.table.transaction() as transaction:
+            self._forget_snapshots(transaction, keep_seconds)
+        self.files.flush()
+        self.location = self.table.catalog.staged or self.location
+        return self.table.catalog.staged or None
+
     def _forget_snapshots(self, transaction: Transaction, keep_seconds: float) -> None:
         """By when another took its place; the last one stays in any case, for who reads it now, and so does one that
         somebody has given a name."""

@@ -24,7 +24,7 @@ from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.editions import Editions
 from vitrina.sinks.lake import catalogue
-from vitrina.sinks.lake.delivery import swept
+from vitrina.sinks.lake.delivery import DAY, swept
 from vitrina.sinks.lake.editions import LakeEditions
 from vitrina.sinks.lake.iceberg import LakeTable
 from vitrina.sinks.lake.store import LakeStore
@@ -78,6 +78,8 @@ class InsideEditions(LakeEditions):
 class LakeInside(Mode):
     """Mode `full`, of an engine over the lake."""
 
+    follows_lost = False  # a run before it has come to no end
+
     def __init__(self, job: Job, writer: RowWriter, store: LakeStore, epoch: int, grace: float) -> None:
         if job.checks:
             raise ConfigError("checks are asked in the warehouse, where no row of this mart comes", "leave them out")
@@ -93,10 +95,12 @@ class LakeInside(Mode):
             yield from self._ready(engine)
             found = yield from finding(partial(self._find, engine))
             yield from self._converged(engine, found)
+            if found.tallies:
+                yield self._forget
             self.editions.make_ready()
             yield from self.editions.close()
             yield self._end
-            if found.tallies:
+            if found.tallies or self.follows_lost:
                 yield from swept(self.store, self._table, self.job)
 
     @property
@@ -117,7 +121,7 @@ class LakeInside(Mode):
 
     def _begin(self, conn: Connection) -> StepResult:
         """From the table as it is now: whoever worked on it before works for nobody."""
-        self.work.begin(conn, self._table.location)
+        self.follows_lost = self.work.begin(conn, self._table.location)
         return StepResult(Event.ENGINE_BEGUN, fields={"read": How.INSIDE})
 
     def _ready(self, engine: Engine) -> Iterator[Step]:
@@ -136,7 +140,6 @@ class LakeInside(Mode):
 
     def _find(self, engine: Engine, conn: Connection) -> Found[Differing]:
         """Compared once; checked before anything is written."""
-        reach("before find")
         found = Differing(engine.find(self.job.plan.select, self._kept))
         before, work = self._table.count(), Work.prepare(self.job, conn)
         self._check(engine, found, work)
@@ -196,6 +199,17 @@ class LakeInside(Mode):
         catalogue.move(conn, self._pointer, old, new)
         with self.store.place.reaching():
             self.store.tables[self.editions.current.index] = LakeTable.open(self.store.place.files, new)
+
+    def _forget(self, conn: Connection) -> StepResult:
+        """Snapshots that nobody reads any more; one is left for each part that was written."""
+        old = self._table.location
+        with self.store.place.reaching():
+            new = self._table.forget(
+                0 if self.editions.current.is_building else self.job.settings.lake_snapshot_days * DAY
+            )
+        if new:
+            catalogue.move(conn, self._pointer, old, new)
+        return StepResult(Event.FINISHED, quiet=True)
 
     def _end(self, conn: Connection) -> StepResult:
         self.work.end(conn)

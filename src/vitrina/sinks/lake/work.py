@@ -28,11 +28,12 @@ class LakeWork:
         """What differs."""
         return f"f_{self.pipeline_id.hex}_{self.epoch}"
 
-    def begin(self, conn: Connection, location: str) -> None:
-        """From here on, in the place of all before it."""
-        self.end(conn)
+    def begin(self, conn: Connection, location: str) -> bool:
+        """From here on, in the place of all before it; whether one of those was lost."""
+        left = self.end(conn)
         with translated():
             conn.execute(SQL["begin_work"], {"table": self.table, "location": location})
+        return left > 0
 
     def location(self, conn: Connection) -> str:
         """What the engine has come to."""
@@ -41,8 +42,8 @@ class LakeWork:
             raise RetryableError("somebody else has begun to write this mart meanwhile")
         return str(rows[0]["metadata_location"])
 
-    def end(self, conn: Connection) -> None:
-        """Of this pipeline, whoever began it."""
+    def end(self, conn: Connection) -> int:
+        """Of this pipeline, whoever began it; how much was left."""
+        prefixes = [f"{kind}_{self.pipeline_id.hex}_" for kind in "mf"]
         with translated():
-            for kind in "mf":
-                conn.execute(SQL["end_work"], {"prefix": f"{kind}_{self.pipeline_id.hex}_"})
+            return sum(conn.execute(SQL["end_work"], {"prefix": prefix}).rowcount for prefix in prefixes)

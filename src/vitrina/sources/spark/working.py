@@ -19,7 +19,7 @@ CUT = 400  # characters of what Spark says
 
 @dataclass
 class Working:
-    """Runs one statement after the other, all under one tag. What a run stops waiting for is ended in the cluster too."""
+    """One statement after the other, all under one tag. What a run stops waiting for is ended in the cluster too."""
 
     session: Any  # of Spark Connect
     source: str
