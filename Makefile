@@ -6,7 +6,7 @@ PYTEST  = $(BIN)/python -m pytest -n auto --dist worksteal
 READY  := $(VENV)/.ready
 # Neighbours with an environment of their own, integrations/NAME/.venv, from requirements.in and .lock there. A new one is a
 # word here, a target test-NAME, and a word in .ci/run.
-NEIGHBOURS := airflow dbt clickhouse s3 openapi
+NEIGHBOURS := airflow dbt clickhouse s3 spark openapi
 ARGS   ?=
 ROUNDS ?= 100
 SCALE  ?= full
@@ -16,7 +16,7 @@ COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 
-.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-openapi test-openid lint openapi reference \
+.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-spark test-openapi test-openid lint openapi reference \
         $(NEIGHBOURS:%=ready-%) ready-openid \
         security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-page bench-changes bench-console \
         screenshots assets faults races model mutations load helm lock clean
@@ -38,8 +38,8 @@ test: $(READY)  ## the quick tests, on a real Postgres (ARGS="-k name" to choose
 test-long: $(READY)  ## the other tests: those that take a second or more each
 	@$(PYTEST) -m "long or (slow and not opensearch)" $(ARGS)
 
-test-pg15: $(READY)  ## the tests that touch SQL, on Debian's Postgres 15
-	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(PYTEST) -m "sql and not long and not browser and not opensearch" $(ARGS)
+test-pg15: $(READY)  ## the tests that touch SQL or Elasticsearch, on Debian's Postgres 15
+	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(PYTEST) -m "(sql or elasticsearch) and not long and not browser and not opensearch" $(ARGS)
 
 test-es9: $(READY)  ## the Elasticsearch tests, on Elasticsearch 9 (needs Java 21 or newer)
 	@VITRINA_TEST_ES_VERSION=$${VITRINA_TEST_ES_VERSION:-9.2.0} $(PYTEST) -m "elasticsearch and not long and not browser and not opensearch" $(ARGS)
@@ -68,7 +68,14 @@ integrations/openid/node_modules/.ready: integrations/openid/package-lock.json
 	@cd $(<D) && npm ci --loglevel=error --no-audit --no-fund >/dev/null
 	@touch $@
 
+integrations/spark/.jars/.ready: integrations/spark/pom.xml
+	@echo "fetching Spark's jars …"
+	@command -v mvn >/dev/null || { echo "make: there is no Maven: install it (on Debian: apt install maven)" >&2; exit 1; }
+	@rm -rf $(@D) && mvn -q -B --strict-checksums -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory=.jars -DexcludeTransitive
+	@touch $@
+
 $(NEIGHBOURS:%=ready-%): ready-%: integrations/%/.venv/.ready
+ready-spark: integrations/spark/.jars/.ready
 ready-openid: integrations/openid/node_modules/.ready
 
 airflow-wheel: $(READY)  ## the Airflow provider's wheel, into dist
@@ -87,6 +94,9 @@ test-clickhouse: $(READY) $(if $(CLICKHOUSE_URL),,ready-clickhouse)  ## marts in
 
 test-s3: $(READY) ready-s3  ## lakes in a bucket, on a server of S3 (moto, fetched: 300 MB)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.conftest -p tests.s3 integrations/s3/tests $(ARGS)
+
+test-spark: $(READY) ready-spark  ## pipelines over Spark, on a cluster of this machine (fetched: 600 MB; needs Java 17 and Maven)
+	@$(BIN)/python -m pytest -n 0 -p tests.conftest -p tests.spark integrations/spark/tests $(ARGS)
 
 test-openapi: $(READY) ready-openapi  ## a client that is made from docs/openapi.json, on the real API (fetched: 25 packages)
 	@$(BIN)/python -m pytest -n 0 tests/contract/test_made_client.py $(ARGS)
@@ -196,4 +206,4 @@ lock: $(READY)  ## pin the dependencies anew
 	@for neighbour in $(NEIGHBOURS); do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
 
 clean:  ## remove what set-up and tests made
-	@rm -rf $(VENV) $(NEIGHBOURS:%=integrations/%/.venv) integrations/openid/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(NEIGHBOURS:%=integrations/%/.venv) integrations/openid/node_modules integrations/spark/.jars .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

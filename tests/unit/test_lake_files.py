@@ -13,8 +13,8 @@ from pyiceberg.table.statistics import StatisticsFile
 from vitrina.sinks.lake import iceberg
 from vitrina.sinks.lake.folder import Folder
 from vitrina.sinks.lake.iceberg import LakeTable
-from vitrina.sinks.lake.rows import to_arrow
 from vitrina.sinks.lake.shape import LakeShape
+from vitrina.sinks.parquet.rows import to_arrow
 from vitrina.sql.describe import Column
 
 SHAPE = LakeShape((Column("id", "text"), Column("said", "text")), ("id",), ())

@@ -176,7 +176,7 @@ class Code(Worded):
         "there is no lake: VITRINA_LAKE_URL is not set where this was checked, so a run would fail",
         "set VITRINA_LAKE_URL=file:///folder or s3://bucket/prefix for the API and the runners",
     )
-    KEPT_AS_TEXT = "kept_as_text", "Iceberg has no type for json: {columns} would be kept as text"
+    KEPT_AS_TEXT = "kept_as_text", "Parquet has no type for json: {columns} would be kept as text"
     DRIFT = "drift", "drift: the query changed {columns}", "run with --rebuild"
     DRIFT_ADDS = "drift_adds", "drift: the query changed {columns}", "run with --rebuild, or set on_drift: add"
     # a live mart

@@ -17,10 +17,10 @@ from vitrina.meta.db import Connection
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.editions import LakeEditions
 from vitrina.sinks.lake.iceberg import LakeTable, delete, together, unused
-from vitrina.sinks.lake.mirror import LakeMirror
-from vitrina.sinks.lake.rows import to_arrow
 from vitrina.sinks.lake.store import LakeStore
-from vitrina.sinks.lake.writer import VERSION, LakeWriter
+from vitrina.sinks.parquet.mirror import RowMirror
+from vitrina.sinks.parquet.rows import to_arrow
+from vitrina.sinks.parquet.writer import VERSION, RowWriter
 
 DAY = 86_400.0
 
@@ -32,7 +32,7 @@ class LakeDelivery(Mode):
     has_written = False
 
     def __init__(
-        self, job: Job, writer: LakeWriter, make: Callable[[Job], Mode], store: LakeStore, epoch: int, grace: float
+        self, job: Job, writer: RowWriter, make: Callable[[Job], Mode], store: LakeStore, epoch: int, grace: float
     ) -> None:
         self.job = job
         self.writer = writer
@@ -54,12 +54,12 @@ class LakeDelivery(Mode):
     def _open(self) -> Iterator[Step]:
         yield from self.editions.open()
         self.job, writer = self.editions.job, self.editions.writer
-        assert isinstance(writer, LakeWriter)
+        assert isinstance(writer, RowWriter)
         self.writer = writer
         self.editions.await_created()
         yield from self.editions.bind()
         if self._doubts:
-            yield from LakeMirror(self.job, self.writer, self.store).steps()
+            yield from RowMirror(self.job, self.writer, self.store).steps()
 
     def _mode_steps(self) -> Iterator[Step]:
         repair = self._doubts or self.editions.loads_all or self.job.options.repair

@@ -16,9 +16,9 @@ from vitrina.sinks.documents.sink import ABILITIES, DocumentSink, Visit, writer_
 from vitrina.sinks.lake.extra import iceberg
 from vitrina.sinks.lake.place import LONG, SHORT, Place
 from vitrina.sinks.lake.shape import LakeShape
-from vitrina.sinks.lake.statements import asked_of_lake
 from vitrina.sinks.lake.store import LakeStore
-from vitrina.sinks.lake.writer import LakeWriter
+from vitrina.sinks.parquet.statements import asked_of_rows
+from vitrina.sinks.parquet.writer import RowWriter
 from vitrina.sources.connections import Connections
 from vitrina.sql.describe import Column
 
@@ -37,13 +37,13 @@ class LakeSink(DocumentSink):
         """In types that Iceberg has."""
         return LakeShape.of(plan, output)
 
-    def writer(self, plan: Plan, output: Sequence[Column], *, builds: bool) -> LakeWriter:
+    def writer(self, plan: Plan, output: Sequence[Column], *, builds: bool) -> RowWriter:
         """Over the shadow."""
-        return LakeWriter(self.abilities, self.shape(plan, output), built=builds)
+        return RowWriter(self.abilities, self.shape(plan, output), built=builds)
 
     def asked(self, plan: Plan, output: Sequence[Column]) -> Asked:
         """By the values that are kept."""
-        return asked_of_lake(self.shape(plan, output))
+        return asked_of_rows(self.shape(plan, output))
 
     def open(self, visit: Visit) -> LakeStore:
         """One pipeline's tables, as the catalogue has them."""
@@ -74,7 +74,7 @@ class LakeSink(DocumentSink):
     def mode(self, job: Job, make: Callable[[Job], Mode], connections: Connections, epoch: int) -> Mode:
         """The mode, with each step's rows in the lake."""
         settings, writer = connections.settings, writer_of(job)
-        assert isinstance(writer, LakeWriter)
+        assert isinstance(writer, RowWriter)
         store = self.open_for(job, settings, connections.neighbours)
         assert isinstance(store, LakeStore)
         from vitrina.sinks.lake.delivery import LakeDelivery

@@ -1,6 +1,7 @@
-"""Which type of Iceberg keeps a type of Postgres exactly, and how its values are written in a row's text.
+"""Which type of Parquet keeps a type of Postgres exactly, by Iceberg's name for it, and how its values are written in a
+row's text.
 
-What Iceberg has no exact type for is refused: a cast in the query says what is to become of it.
+What has no exact type there is refused: a cast in the query says what is to become of it.
 """
 
 import re
@@ -38,16 +39,16 @@ SCALARS = {
     "jsonb": ("string", AS_TEXT),
 }
 NO_LISTS = {"bytea", "json", "jsonb"}
-NO_KEYS = {"float", "double", "binary"}  # Iceberg tells rows apart by none of the first two
+NO_KEYS = {"float", "double", "binary"}  # rows of Iceberg are told apart by none of the first two
 INEXACT = {"json", "jsonb"}
 
 
 @dataclass(frozen=True)
-class LakeType:
-    """A type of Postgres in a lake."""
+class KeptType:
+    """A type of Postgres in Parquet."""
 
     name: str  # without its length
-    kept: str  # Iceberg's, of an element if it is a list
+    kept: str  # as Iceberg calls it, of an element if it is a list
     written: str
     is_list: bool = False
 
@@ -89,7 +90,7 @@ def _decimal(element: str) -> tuple[str, str] | None:
 def _refusal(column: Column) -> ConfigError:
     name, type_ = column.name, column.type
     if type_.startswith("numeric") and not type_.endswith(ARRAY):
-        said = f"column {name} is {type_}, and Iceberg keeps decimals of a fixed scale, of {MOST_DIGITS} digits at most"
+        said = f"column {name} is {type_}, and Parquet keeps decimals of a fixed scale, of {MOST_DIGITS} digits at most"
         return ConfigError(said, f"cast it in the query: CAST({name} AS numeric(18, 2))")
     remedy = f"cast it in the query: CAST({name} AS text){', or to_jsonb' if type_.endswith(ARRAY) else ''}"
-    return ConfigError(f"column {name} is {type_}, for which Iceberg has no exact type", remedy)
+    return ConfigError(f"column {name} is {type_}, for which Parquet has no exact type", remedy)

@@ -1,4 +1,4 @@
-"""Inspection at the lake itself: the shadow is made to know which rows are not there as it thinks they are."""
+"""Inspection at the mart itself: the shadow is made to know which rows are not there as it thinks they are."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from vitrina.engine.pieces import COMMA, column_of
 from vitrina.engine.stage import Scratch
 from vitrina.meta.db import Connection
 from vitrina.sinks.documents.statements import HASH, VERSION, digest
-from vitrina.sinks.lake.store import LakeStore
-from vitrina.sinks.lake.writer import VERSION as LAKE_VERSION
-from vitrina.sinks.lake.writer import LakeWriter
+from vitrina.sinks.parquet.writer import VERSION as ROW_VERSION
+from vitrina.sinks.parquet.writer import RowWriter
 from vitrina.sql.describe import Column
+from vitrina.stores import Store
 
 PAGE = 1_000
 
 
 @dataclass(frozen=True)
 class Seen(Scratch):
-    """The rows of a table of the lake: key, and hash of the text."""
+    """The rows that are really there: key, and hash of the text."""
 
     prefix = "m"
 
@@ -40,12 +40,12 @@ class Seen(Scratch):
 
 
 @dataclass(frozen=True)
-class LakeMirror:
+class RowMirror:
     """The first step of a repair. What it finds, the comparison that follows puts right."""
 
     job: Job
-    writer: LakeWriter
-    store: LakeStore
+    writer: RowWriter
+    store: Store
 
     def steps(self) -> Iterator[Step]:
         """One."""
@@ -88,7 +88,7 @@ def _add_strangers(mart: Mart, seen: Seen) -> sql.Composed:
         keys=COMMA.join(column_of("i", name) for name in mart.key),
         hash=sql.Identifier(HASH),
         version=sql.Identifier(VERSION),
-        value=sql.Literal(LAKE_VERSION),
+        value=sql.Literal(ROW_VERSION),
         seen=seen.identifier,
         same=mart.same_key("m", "i"),
     )

@@ -1,4 +1,4 @@
-"""The writer of a lake table: statements over its shadow, and what they wrote, until it is in files."""
+"""The writer of a mart of rows: statements over its shadow, and what they wrote, until it is in files."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from vitrina.engine.mart import Mart
 from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.writer import ShadowWriter
-from vitrina.sinks.lake.shape import LakeShape
-from vitrina.sinks.lake.statements import LakeSql
+from vitrina.sinks.parquet.shape import RowShape
+from vitrina.sinks.parquet.statements import RowSql
 
 BATCH_BYTES = 16_000_000  # of rows as text, which are in memory with what becomes of them
 VERSION = 1  # of every row in the shadow: nothing is ever on its way
@@ -30,13 +30,13 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class LakeWriter(ShadowWriter):
+class RowWriter(ShadowWriter):
     """One run's writer, into an edition once there is one."""
 
-    shape: LakeShape
+    shape: RowShape
     changes: Changes = field(default_factory=Changes, compare=False)
 
-    def into(self, edition: Edition) -> "LakeWriter":
+    def into(self, edition: Edition) -> "RowWriter":
         """The same, of this edition."""
         return replace(self, edition=edition)
 
@@ -45,9 +45,9 @@ class LakeWriter(ShadowWriter):
         """As many as fit into memory, as far as one knows."""
         return max(1, int(BATCH_BYTES / max(self.outbox.bytes_per_document, 1)))
 
-    def statements(self, mart: Mart) -> LakeSql:
+    def statements(self, mart: Mart) -> RowSql:
         """Over the shadow."""
-        return LakeSql(mart, self.shape, self.built, lambda: VERSION)
+        return RowSql(mart, self.shape, self.built, lambda: VERSION)
 
     def wrote(self, row: dict[str, Any]) -> None:
         """Keep what a statement wrote. One that looked first may have found other rows under those keys."""

@@ -12,14 +12,14 @@ import pyarrow.json
 
 from vitrina.domain.errors import ConfigError
 from vitrina.sinks.documents.floats import write_float
-from vitrina.sinks.lake.shape import LakeShape
-from vitrina.sinks.lake.types import LakeType
+from vitrina.sinks.parquet.shape import RowShape
+from vitrina.sinks.parquet.types import KeptType
 
 NATIVE = {"boolean": pa.bool_(), "int": pa.int64(), "long": pa.int64()}  # in the text; all others are strings
 SHOWN = 60
 
 
-def to_arrow(shape: LakeShape, lines: Sequence[bytes], names: Sequence[str], target: Any) -> Any:
+def to_arrow(shape: RowShape, lines: Sequence[bytes], names: Sequence[str], target: Any) -> Any:
     """A table of these columns, in the types of `target`; a ConfigError for a value that they do not hold."""
     text = b"".join(lines)
     if not text:
@@ -33,17 +33,17 @@ def to_arrow(shape: LakeShape, lines: Sequence[bytes], names: Sequence[str], tar
     try:
         found = pyarrow.json.read_json(pa.BufferReader(text), read_options=read, parse_options=parse)
     except pa.ArrowInvalid as error:
-        raise ConfigError(f"a row cannot be kept in a lake: {error}", "arrays have one dimension there") from error
+        raise ConfigError(f"a row cannot be kept in Parquet: {error}", "arrays have one dimension there") from error
     columns = [_typed(name, found[name].combine_chunks(), types[name], target.field(name).type) for name in names]
     return pa.Table.from_arrays(columns, schema=pa.schema([target.field(name) for name in names]))
 
 
-def _read_as(type_: LakeType) -> Any:
+def _read_as(type_: KeptType) -> Any:
     element = NATIVE.get(type_.kept, pa.string())
     return pa.list_(element) if type_.is_list else element
 
 
-def _typed(name: str, values: Any, type_: LakeType, target: Any) -> Any:
+def _typed(name: str, values: Any, type_: KeptType, target: Any) -> Any:
     if not type_.is_list:
         return _cast(name, values, type_, target)
     elements = _cast(name, values.flatten(), type_, target.value_type)
@@ -61,7 +61,7 @@ def _ends(lists: Any) -> Iterator[int]:
         yield end
 
 
-def _cast(name: str, values: Any, type_: LakeType, target: Any) -> Any:
+def _cast(name: str, values: Any, type_: KeptType, target: Any) -> Any:
     """Nothing is rounded or cut: what does not fit is named."""
     try:
         if type_.kept in ("uuid", "binary", "time"):
@@ -70,12 +70,12 @@ def _cast(name: str, values: Any, type_: LakeType, target: Any) -> Any:
     except (pa.ArrowInvalid, ValueError) as error:
         wrong = next(text for text in values.to_pylist() if not _fits(text, values.type, type_, target))
         raise ConfigError(
-            f"column {name} is {type_.said} in the lake, which cannot hold {str(wrong)[:SHOWN]}",
+            f"column {name} is {type_.said} in Parquet, which cannot hold {str(wrong)[:SHOWN]}",
             "filter it out, or cast the column in the query",
         ) from error
 
 
-def _fits(text: Any, read_as: Any, type_: LakeType, target: Any) -> bool:
+def _fits(text: Any, read_as: Any, type_: KeptType, target: Any) -> bool:
     try:
         if type_.kept in ("uuid", "binary", "time"):
             _parse(type_.kept, text)
@@ -97,7 +97,7 @@ def _parse(kept: str, text: str | None) -> Any:
 # ── back ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def to_texts(shape: LakeShape, table: Any) -> Iterator[tuple[str, str]]:
+def to_texts(shape: RowShape, table: Any) -> Iterator[tuple[str, str]]:
     """Of each row, its id and the very text that Postgres would write."""
     types = {c.name: shape.type_of(c.name) for c in shape.columns}
     for row in table.select(list(types)).to_pylist():
@@ -115,7 +115,7 @@ def _id(parts: Sequence[str]) -> str:
     return "|".join(part.replace("\\", "\\\\").replace("|", "\\|") for part in parts)
 
 
-def _key_text(value: Any, type_: LakeType) -> str:
+def _key_text(value: Any, type_: KeptType) -> str:
     """As Postgres writes it outside of JSON."""
     if type_.kept == "boolean":
         return str(value).lower()
@@ -127,7 +127,7 @@ def _key_text(value: Any, type_: LakeType) -> str:
     return value.rstrip("0").rstrip(".") if is_long else str(value)
 
 
-def _written(value: Any, type_: LakeType) -> Any:
+def _written(value: Any, type_: KeptType) -> Any:
     if value is None:
         return None
     if type_.is_list:
@@ -135,7 +135,7 @@ def _written(value: Any, type_: LakeType) -> Any:
     return _scalar(value, type_)
 
 
-def _scalar(value: Any, type_: LakeType) -> Any:
+def _scalar(value: Any, type_: KeptType) -> Any:
     if isinstance(value, float):
         return _float(value, type_.name)
     if isinstance(value, datetime):
