@@ -185,8 +185,8 @@ faults: $(READY)  ## kills, stops, cuts and crashes over all sinks and modes (RO
 races: $(READY)  ## the long form of the other fault and race tests (ROUNDS=20)
 	@VITRINA_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m faults $(ARGS)
 
-model: $(READY)  ## the claim protocol exhaustively, the lifecycle at length, 1,020 late commits and 1,000 claims
-	@$(BIN)/python -m tests.models.search
+model: $(READY)  ## the claim protocol exhaustively (SIZE="3 2": runners, pipelines), the lifecycle at length, 1,020 late commits and 1,000 claims
+	@$(BIN)/python -m tests.models.search $(SIZE)
 	@VITRINA_ROUNDS=1000 VITRINA_TRIALS=1020 $(BIN)/python -m pytest -n 2 tests/models/test_lifecycle.py tests/integration/test_late_commits.py \
 	    tests/integration/test_claims.py -k "any_order or however_late or eight_runners" $(ARGS)
 

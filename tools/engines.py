@@ -1,7 +1,7 @@
-"""Have the search engines of the tests at hand before the tests ask: `python -m tools.engines elasticsearch:9.2.0 opensearch`.
+"""`python -m tools.engines elasticsearch:9.2.0 opensearch`: the tests' search engines, at hand before a test asks.
 
-Looks for a Java that is new enough, and fetches the server by Maven, once per machine. What cannot be had ends in one line
-that says why and what helps.
+Looks for a Java that is new enough, and fetches the server by Maven, once per machine. What cannot be had ends in one
+line that says why and what helps.
 """
 
 import argparse

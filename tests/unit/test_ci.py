@@ -24,6 +24,7 @@ test:
 test-long:
 	@test ! -e test_long.py || .venv/bin/python -m pytest test_long.py $(ARGS)
 """
+COMMANDS = "awk bash cat cp dirname env make mkdir nproc rm sed sh tail tee touch".split()
 ONCE = """
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def without_apt(folder: Path) -> str:
     """Nothing is to be installed: the commands that the script needs, and no others."""
     commands = folder / "commands"
     commands.mkdir()
-    for name in ("bash", "env", "make", "sh", "tee", "cat", "rm", "mkdir", "cp", "tail", "dirname", "sed", "touch", "awk", "nproc"):
+    for name in COMMANDS:
         found = shutil.which(name)
         assert found, name
         (commands / name).symlink_to(found)
