@@ -24,7 +24,23 @@ test:
 test-long:
 	@test ! -e test_long.py || .venv/bin/python -m pytest test_long.py $(ARGS)
 """
-COMMANDS = "awk bash cat cp dirname env make mkdir nproc rm sed sh tail tee touch".split()
+COMMANDS = (
+    "awk",
+    "bash",
+    "cat",
+    "cp",
+    "dirname",
+    "env",
+    "make",
+    "mkdir",
+    "nproc",
+    "rm",
+    "sed",
+    "sh",
+    "tail",
+    "tee",
+    "touch",
+)
 ONCE = """
 from pathlib import Path
 
