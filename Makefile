@@ -6,7 +6,7 @@ PYTEST  = $(BIN)/python -m pytest -n auto --dist worksteal
 READY  := $(VENV)/.ready
 # Neighbours with an environment of their own, integrations/NAME/.venv, from requirements.in and .lock there. A new one is a
 # word here, a target test-NAME, and a word in .ci/run.
-NEIGHBOURS := airflow dbt clickhouse s3 spark openapi
+NEIGHBOURS := airflow dbt clickhouse s3 spark sail openapi
 ARGS   ?=
 ROUNDS ?= 100
 SCALE  ?= full
@@ -16,7 +16,7 @@ COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 
-.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-spark test-openapi test-openid lint openapi reference \
+.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-sail test-spark test-openapi test-openid lint openapi reference \
         $(NEIGHBOURS:%=ready-%) ready-openid \
         security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-page bench-changes bench-console \
         screenshots assets faults races model mutations load helm lock clean
@@ -94,6 +94,9 @@ test-clickhouse: $(READY) $(if $(CLICKHOUSE_URL),,ready-clickhouse)  ## marts in
 
 test-s3: $(READY) ready-s3  ## lakes in a bucket, on a server of S3 (moto, fetched: 300 MB)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.conftest -p tests.s3 integrations/s3/tests $(ARGS)
+
+test-sail: $(READY) ready-sail  ## sources by Spark Connect, on Sail (fetched: 65 MB)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.conftest -p tests.sail integrations/sail/tests $(ARGS)
 
 test-spark: $(READY) ready-spark  ## pipelines over Spark, on a cluster of this machine (fetched: 600 MB; needs Java 17 and Maven)
 	@$(BIN)/python -m pytest -n 0 -p tests.conftest -p tests.spark integrations/spark/tests $(ARGS)
