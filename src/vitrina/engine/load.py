@@ -73,6 +73,9 @@ class Load:
         if why_whole:
             yield from self._whole(whole_load(self.work, why_whole), is_costly=False)
             return
+        if self.work.streams:
+            yield self._stream
+            return
         ranges, reading = yield from finding(self._find_bounds)
         if ranges:
             yield from self._ranges(ranges, self.job.batch_size)
@@ -103,10 +106,8 @@ class Load:
         """Unless ranges are costly wherever they end: to find the ends of an aggregate's is to compute it once more."""
         if why := self._why_never():
             reading = whole_load(self.work, why, is_costly=True)
-            return StepResult(Event.LOAD_FOUND, position=FullPosition("load"), fields={"read": reading.how}), (
-                None,
-                reading,
-            )
+            said = StepResult(Event.LOAD_FOUND, position=FullPosition("load"), fields={"read": reading.how})
+            return said, (None, reading)
         columns = {c.name: c for c in self.job.columns}
         found = KeySegment(self.job.pipeline_id, tuple(columns[name] for name in self.work.mart.key))
         found.create(conn)
@@ -136,6 +137,8 @@ class Load:
 
     def foretell(self) -> Reading:
         """How it will be read, by the same bounds; nothing is written."""
+        if self.work.streams:
+            return Reading(How.AT_ONCE)
         if why := self._why_never():
             return whole_load(self.work, why, is_costly=True)
         bounds = self.job.reader.fetch(self.work.query.bounds_as_text(self.job.rows_at_once))
@@ -153,6 +156,15 @@ class Load:
         with self._explained():
             rows = self._insert(conn, scope, self.work.key_columns("t"), [ends, query.as_string(None)])
         return self._loaded(Counts(read=rows, written=rows), number + 1, len(ranges))
+
+    def _stream(self, conn: Connection) -> StepResult:
+        """Everything that the query gives, as it comes."""
+        loader = self.job.writer.loader
+        assert loader is not None
+        with self._explained():
+            rows = loader.load(self.job.reader, self.work.query, self.work.mart, conn, self.job.check)
+        counts = Counts(read=rows, written=rows)
+        return StepResult(Event.LOADED, counts, FullPosition("load", rows, rows), is_batch=True)
 
     def _load_all(self, why: str | None, conn: Connection, *, is_costly: bool) -> StepResult:
         """Everything that the query gives: inside Postgres if ranges would be costly there, else through here."""
