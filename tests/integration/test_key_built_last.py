@@ -11,7 +11,8 @@ from vitrina.domain.pipeline import Pipeline
 from vitrina.engine import keyless
 
 SELECT = "SELECT v AS id, count(*) AS n FROM content.thing GROUP BY v"
-KEYS = """SELECT c.conname, pg_get_constraintdef(c.oid), i.indisvalid FROM pg_constraint c JOIN pg_index i ON i.indexrelid = c.conindid
+KEYS = """SELECT c.conname, pg_get_constraintdef(c.oid), i.indisvalid
+          FROM pg_constraint c JOIN pg_index i ON i.indexrelid = c.conindid
           WHERE c.conrelid = 'analytics.mart'::regclass AND c.contype = 'p'"""
 
 
