@@ -59,8 +59,8 @@ SHAPES = (
     ),
     Shape(
         "composite_key",
-        ("region", "shop", "day", "product"),
-        "'region ' || n % 7 AS region, n % 100 AS shop, date '2026-01-01' + n % 365 AS day, n AS product, n % 9 AS sold",
+        ("region", "shop", "day", "item"),
+        "'region ' || n % 7 AS region, n % 100 AS shop, date '2026-01-01' + n % 365 AS day, n AS item, n % 9 AS sold",
         "sold = sold + 1",
         _many(500_000),
         10_000,
