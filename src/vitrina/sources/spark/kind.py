@@ -5,6 +5,8 @@ from urllib.parse import urlsplit
 
 from vitrina.sources.arrow.extra import of_extra
 from vitrina.sources.arrow.text import check_text
+from vitrina.sources.postgres.kind import ELSEWHERE
+from vitrina.sources.postgres.kind import shown as shown_postgres
 from vitrina.sources.source import Abilities, Address, Kind, Source
 from vitrina.sources.spark.tokens import tables_of
 
@@ -26,3 +28,24 @@ def shown(url: str) -> str:
 
 
 SPARK = Kind(("sc",), ENGINE, open_spark, check_text, shown, tables_of)
+
+
+# ── a Postgres that Spark reads ──────────────────────────────────────────────────────────────────────────────────────
+
+SCHEME = "spark+postgresql"
+
+
+def open_parallel(address: Address) -> Source:
+    """As a Postgres, and with an engine for the lake."""
+    from vitrina.sources.spark.parallel import open_reader
+
+    return open_reader(address, PARALLEL.abilities)
+
+
+def shown_parallel(url: str) -> str:
+    """As a Postgres is shown."""
+    return f"spark+{shown_postgres('postgresql' + url.removeprefix(SCHEME))}"
+
+
+ABLE = replace(ELSEWHERE, is_capturable=False, writes_files=True)
+PARALLEL = Kind((SCHEME,), ABLE, open_parallel, shown=shown_parallel)

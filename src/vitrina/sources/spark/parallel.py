@@ -7,7 +7,7 @@ it. One more transaction holds the snapshot until all of it is read; so it must 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
@@ -19,13 +19,12 @@ from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import PINNED, connect, describe_prepared, fetch_all, prepare, queries, transaction
 from vitrina.settings import Settings
 from vitrina.sources.engine import Engine, Errand
-from vitrina.sources.postgres.reader import ELSEWHERE, PostgresReader
-from vitrina.sources.postgres.reader import shown as shown_postgres
-from vitrina.sources.source import Address, Kind
+from vitrina.sources.postgres.reader import PostgresReader
+from vitrina.sources.source import Abilities, Address
+from vitrina.sources.spark.kind import SCHEME
 from vitrina.sources.spark.merging import quoted
 from vitrina.sql.describe import Column
 
-SCHEME = "spark+postgresql"
 SQL = queries("parallel")
 PLAIN = {"boolean", "smallint", "integer", "bigint", "text"}  # given as they are; all else as its text, which is exact
 LISTS = {"text": "string", "integer": "int", "smallint": "int", "bigint": "bigint", "boolean": "boolean"}
@@ -172,19 +171,9 @@ def _options(snapshot: str) -> dict[str, str]:
     }
 
 
-def open_parallel(address: Address) -> ParallelPostgres:
+def open_reader(address: Address, abilities: Abilities) -> ParallelPostgres:
     """Two ways to one server: ours, and that of the engine."""
     if not address.settings.lake_engine:
         raise ConfigError(f"source {address.name!r} is read by an engine, and there is none", "set VITRINA_LAKE_ENGINE")
     url = "postgresql" + address.url.removeprefix(SCHEME)
-    return ParallelPostgres(
-        address.name, PARALLEL.abilities, connect(url, "reader"), address.reading, url, address.settings
-    )
-
-
-def shown(url: str) -> str:
-    """As a Postgres is shown."""
-    return f"spark+{shown_postgres('postgresql' + url.removeprefix(SCHEME))}"
-
-
-PARALLEL = Kind((SCHEME,), replace(ELSEWHERE, is_capturable=False, writes_files=True), open_parallel, shown=shown)
+    return ParallelPostgres(address.name, abilities, connect(url, "reader"), address.reading, url, address.settings)
