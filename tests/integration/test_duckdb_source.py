@@ -12,6 +12,7 @@ from tests.support import Lab
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError, DatabaseLost
 from vitrina.domain.pipeline import Pipeline
+from vitrina.sources.duckdb.kind import DUCKDB
 
 FILMS = (
     "CREATE SCHEMA content",
@@ -20,7 +21,7 @@ FILMS = (
               TIMESTAMP '2020-01-01' + to_seconds(range) AS seen, [range, NULL] AS marks, {'a': range} AS doc
        FROM range(1, 1001)""",
 )
-QUERY = "SELECT id, title, rating, seen, marks, doc FROM content.films"
+QUERY = "SELECT id, title, rating, seen, marks, doc FROM content.films AS f"
 TABLES = ["content.films"]
 
 
@@ -235,3 +236,17 @@ def test_columns_that_differ_in_case_alone_are_two(lab: Lab, lake: Path) -> None
     know(lab, "lake", f"duckdb://{lake}")
     run(lab, films(lab, source_query='SELECT 1 AS id, 2::HUGEINT AS "ID"'))
     assert lab.sql('SELECT id, "ID"::integer FROM analytics.films') == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("select", "tables"),
+    [
+        ("SELECT f.id FROM content.films AS f JOIN other AS o USING (id)", ["content.films", "other"]),
+        ('SELECT 1 FROM "a.b"."c d" x, (SELECT 1 FROM lake.s.t) AS y', ["a.b.c d", "s.t"]),
+        ("WITH t AS (SELECT 1) SELECT * FROM t, 'x/y.parquet'", ["t", "x/y.parquet"]),
+        ("no query", []),
+        ("DELETE FROM t", []),
+    ],
+)
+def test_tables_are_told_without_their_aliases(select: str, tables: list[str]) -> None:
+    assert DUCKDB.tables(select) == tables
