@@ -13,7 +13,7 @@ from bench.ground import HOME, Ground
 from bench.report import Measured, Options, Report, Skipped, Target, out, warn
 from vitrina.domain.pipeline import Pipeline
 
-SCALES = {"tiny": 5_000, "small": 1_000_000, "full": 10_000_000}
+SCALES = {"tiny": 5_000, "small": 300_000, "full": 10_000_000}
 FILMS, RATINGS = 2_000, 20_000
 BATCH = 100_000
 LAKE = """
@@ -21,7 +21,7 @@ LAKE = """
                  (range % 101 / 10)::DECIMAL(4,1) AS rating, range / 3 AS score,
                  TIMESTAMP '2020-01-01' + to_seconds(range) AS at
           FROM range({rows})) TO '{file}'"""
-COUNT = "SELECT count(*), sum(id)::bigint, sum(rating)::text FROM {table}"
+COUNT = "SELECT count(*), sum(id)::bigint, sum(rating)::text FROM public.{table}"
 
 
 def measure(options: Options) -> Report:
@@ -59,10 +59,11 @@ def _stages(ground: Ground, ways: Mapping[str, Sequence[str]], file: Path, times
             table = f"stage_of_{name}"
             with ground.processor() as processor:
                 done = processes.run([*command, ground.warehouse.owner, str(file), table], ground.environment)
-            took = json.loads(done.check(name).output.splitlines()[-1])["seconds"]
-            spent[name].append(processor.server + processor.beside)
+            took = json.loads(done.check(name).output.splitlines()[-1])
+            spent[name].append(processor.server + took["processor"])
             out.print(
-                f"{name}: {took:.2f} s, {spent[name][-1]:.2f} s of processor, {done.memory_mb:.0f} MB", highlight=False
+                f"{name}: {took['seconds']:.2f} s, {spent[name][-1]:.2f} s of processor, {done.memory_mb:.0f} MB",
+                highlight=False,
             )
     same = {
         tuple(ground.db.execute(COUNT.format(table=f"stage_of_{name}").encode()).fetchall()[0].values())

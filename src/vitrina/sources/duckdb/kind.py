@@ -9,7 +9,7 @@ from vitrina.sources.arrow.extra import of_extra
 from vitrina.sources.arrow.text import check_text
 from vitrina.sources.source import Abilities, Address, Kind, Source
 
-ABILITIES = Abilities(gives_blocks=True)
+ABILITIES = Abilities(gives_blocks=True, gives_windows=True)
 
 
 def open_duckdb(address: Address) -> Source:
