@@ -31,6 +31,7 @@ CLOSED = {
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
     "arrow_lossless_conversion": "true",
+    "enable_progress_bar": "false",
 }
 
 
