@@ -158,12 +158,22 @@ def test_only_the_files_that_hold_a_changed_row_are_written_anew(lake: LakeSink)
     assert (len(before), len(before - after)) == (3, 1)
 
 
-def test_duckdb_reads_what_the_query_gives_while_it_is_kept(lake: LakeSink) -> None:
+@pytest.mark.parametrize("marks", [False, True])
+def test_duckdb_reads_what_the_query_gives_while_it_is_kept(
+    lake: LakeSink, monkeypatch: pytest.MonkeyPatch, marks: bool
+) -> None:
+    """Also where rows are not written anew but marked as deleted."""
+    if marks:
+        from vitrina.sinks.lake import iceberg
+
+        monkeypatch.setattr(iceberg, "SMALL_BYTES", 0)
+        monkeypatch.setattr(iceberg, "MOST_MARKED", 2.0)
     select = "SELECT id, title, price, at FROM content.item"
     pipeline = items(lake, 40, source_query=select, batch_size=7)
     for last in (40, 60, 80):
         went(lake, pipeline, allow_deletes=True)
         assert lake.by_duckdb == lake.lab.sql(f"{select} ORDER BY id")
+        assert marks is (last > 40) or not any(task.delete_files for task in lake.table.scan().plan_files())
         lake.lab.sql("DELETE FROM content.item WHERE id % 5 = 0; UPDATE content.item SET price = -id WHERE id % 3 = 0")
         add_items(lake.lab, last + 1, last + 20)
 
@@ -214,7 +224,6 @@ def test_without_a_lake_or_its_extra_a_run_says_what_is_missing(
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"mode": "live"}, "full or incremental"),
         ({"publish": "atomic"}, "publish: atomic is for tables"),
         ({"adopt": True}, "adopt is for an index"),
         ({"mapping": {"id": {"type": "long"}}}, "is for an index"),
