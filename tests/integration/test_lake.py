@@ -148,6 +148,23 @@ def test_a_query_that_gives_the_same_writes_no_file(lake: LakeSink) -> None:
     assert set(lake.folder.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("select", "said"),
+    [
+        ("SELECT 1 AS id, n FROM generate_series(1, 3) n", "gives a key twice: id = 1"),
+        ("SELECT nullif(n, 2) AS id, n FROM generate_series(1, 3) n", "NULL in its key"),
+    ],
+)
+def test_a_load_in_one_go_names_a_key_that_is_none(lake: LakeSink, select: str, said: str) -> None:
+    """The keys of the shadow are sorted when all of them are there."""
+    pipeline = lake.lab.add(source_query=select, key=["id"], target_table=lake.target)
+    assert said in failed(lake, pipeline)
+    lake.lab.sql("UPDATE etl.etl_pipelines SET source_query = 'SELECT n AS id, n FROM generate_series(1, 3) n'")
+    went(lake, pipeline)
+    assert lake.table.scan().count() == 3
+    assert lake.lab.value("SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND conrelid::regclass::text ~ 'd_'")
+
+
 def test_only_the_files_that_hold_a_changed_row_are_written_anew(lake: LakeSink) -> None:
     pipeline = items(lake, 30, batch_size=10)
     went(lake, pipeline)
