@@ -11,9 +11,10 @@ from psycopg import sql
 from vitrina.control.services.columnar import TYPED
 from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings, plugged_findings
+from vitrina.control.services.targets import as_stored, each_found
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.findings import Code, Finding, Level, place_of, refusal
-from vitrina.domain.pipeline import Pipeline, Plan, resolve
+from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.domain.policy import is_allowed_target, require_allowed_target, split_table
 from vitrina.domain.wording import NESTED, Json
 from vitrina.engine.asking import Asked
@@ -26,9 +27,10 @@ from vitrina.engine.sealing import has_writer
 from vitrina.engine.work import Work
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture
+from vitrina.meta.repos.pipelines import Member
 from vitrina.meta.repos.upstream import Writer, naming_writers, require_no_circle
 from vitrina.planning import check_query, judge_check, make_job, reads_of, resolve_key
-from vitrina.sinks.registry import abilities_of, check_fields, resolve_asked
+from vitrina.sinks.registry import abilities_of, require_used, resolve_asked, settle
 from vitrina.sinks.table.mart import Foreseen, foresee_mart
 from vitrina.sources.connections import Connections
 from vitrina.sources.source import Source
@@ -57,6 +59,7 @@ class Validation:
     captured: Callable[[str], Capture | None] = lambda _: None  # how a source's changes are captured
     written: Callable[[UUID, str], Mapping[str, str]] = lambda *_: {}  # the columns that runs have written to a target
     above: Callable[[Sequence[str]], Sequence[Writer]] = lambda _: ()  # who writes some relations, and upstream of them
+    members: Callable[[UUID], Sequence[Member]] = lambda _: ()  # the targets of a stored pipeline of several
     reads: bool = True  # rows, and what the planner knows of them: not for somebody who may not see the source's data
     findings: list[Finding] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)  # that reach the mart, once they are known
@@ -64,11 +67,21 @@ class Validation:
     relations: Sequence[str] = ()  # of the warehouse that the query reads
 
     def of(self, pipeline: Pipeline) -> list[Finding]:
-        """All findings about a pipeline."""
+        """All findings about a pipeline; of several targets about each of them."""
+        if not pipeline.targets:
+            return self._of_one(pipeline)
+        try:
+            require_used(pipeline)
+            known = self.members(pipeline.id)
+            self.findings = each_found(pipeline, lambda member: self._of_one(as_stored(member, known)))
+        except VitrinaError as error:
+            self.findings = [refusal("targets", error.message, error.remedy)]
+        return self.findings
+
+    def _of_one(self, pipeline: Pipeline) -> list[Finding]:
         self.findings, self.columns, self.reading, self.relations = [], [], None, ()
         with self._found("configuration"):
-            plan = resolve(pipeline)
-            check_fields(plan)
+            plan = settle(pipeline)
             self._check_target(plan)
             with self._found("source_query", pipeline.source_query or ""):
                 plan = plan.model_copy(update={"select": check_query(plan, self.connections.settings)})

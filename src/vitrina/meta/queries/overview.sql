@@ -35,7 +35,7 @@ WHERE (%(status)s::text IS NULL OR p.status = %(status)s)
   AND (%(mode)s::text IS NULL OR p.mode = %(mode)s)
   AND (%(text)s::text IS NULL
        OR strpos(lower(concat_ws(' ', p.name, p.effective_target, p.description)), lower(%(text)s)) > 0)
-  AND etl.has_labels(p.labels, %(labels)s::text[])
+  AND etl.has_labels(p.labels, %(labels)s::text[]) AND p.targets = '{}'
 ORDER BY g.value NULLS LAST, k.number NULLS LAST, CASE WHEN NOT %(descending)s THEN k.text END,
          CASE WHEN %(descending)s THEN k.text END DESC,
          p.name
@@ -98,7 +98,7 @@ SELECT r.* FROM unnest(%(ids)s::uuid[]) AS p (id) CROSS JOIN LATERAL (
 
 -- name: tally
 SELECT p.status, count(*) AS pipelines, count(*) FILTER (WHERE NOT p.enabled) AS disabled
-FROM etl.etl_pipelines p GROUP BY p.status
+FROM etl.etl_pipelines p WHERE p.targets = '{}' GROUP BY p.status
 
 -- name: modes
 SELECT DISTINCT mode FROM etl.etl_pipelines ORDER BY mode
@@ -106,7 +106,7 @@ SELECT DISTINCT mode FROM etl.etl_pipelines ORDER BY mode
 -- name: labels
 -- Those in use.
 SELECT l.label, count(*) AS pipelines FROM etl.etl_pipelines p CROSS JOIN LATERAL unnest(p.labels) AS l (label)
-GROUP BY l.label ORDER BY l.label
+WHERE p.targets = '{}' GROUP BY l.label ORDER BY l.label
 
 -- name: last_events
 -- The end of what a run said, in order; only lines that hold a text, if one is given, or are events that are named.
