@@ -40,9 +40,9 @@ def run_all(lab: Lab, *targets: str) -> None:
 
 def test_each_target_is_a_pipeline_of_its_own_and_the_whole_is_never_run(lab: Lab) -> None:
     whole = shared(lab, schedule_interval="1h")
-    assert lab.sql("SELECT name, target_table, part_of FROM etl.etl_pipelines WHERE part_of IS NOT NULL ORDER BY 1") == [
-        (f"films@{target}", target, whole.id) for target in BOTH
-    ]
+    assert lab.sql(
+        "SELECT name, target_table, part_of FROM etl.etl_pipelines WHERE part_of IS NOT NULL ORDER BY 1"
+    ) == [(f"films@{target}", target, whole.id) for target in BOTH]
     Runner(lab.connections).run_once()
     for target in BOTH:
         lab.assert_equal(whole, target)
@@ -63,7 +63,13 @@ def test_a_row_written_by_hand_is_as_good(lab: Lab) -> None:
 
 def test_an_edit_reaches_every_target_and_every_field(lab: Lab) -> None:
     whole = shared(lab)
-    other: dict[str, Any] = {"batch_size": 7, "labels": ("a:b",), "description": "x", "enabled": False, "schedule_interval": "1h"}
+    other: dict[str, Any] = {
+        "batch_size": 7,
+        "labels": ("a:b",),
+        "description": "x",
+        "enabled": False,
+        "schedule_interval": "1h",
+    }
     other |= {"source_query": f"{FILMS['source_query']} WHERE rating > 5", "on_drift": "add", "checks": ()}
     edit(lab, whole, **other)
     for target in BOTH:

@@ -138,15 +138,16 @@ class PipelineService:
             raise NotFound(f"pipeline {stored.name!r} has no version {version}")
         return found
 
-    def taken(self, name: str, target: str | None, but: UUID | None) -> Iterator[Finding]:
-        """What of a pipeline's name and target another has, besides the one that it is."""
+    def taken(self, name: str, targets: Sequence[str], but: UUID | None) -> Iterator[Finding]:
+        """What of a pipeline's name and targets another has, besides the one that it is."""
+        where = "targets" if len(targets) > 1 else "target_table"
         with self.plane.session() as conn:
-            holders = EditingRepo(conn).holders(name, target, but)
+            holders = EditingRepo(conn).holders(name, targets, but)
         for holder in holders:
             if holder["name"] == name:
                 yield Finding("error", "name", Code.TAKEN, {"value": name, "holder": name})
-            if target and holder["target"] == target:
-                yield Finding("error", "target_table", Code.TAKEN, {"value": target, "holder": holder["name"]})
+            if holder["target"] in targets:
+                yield Finding("error", where, Code.TAKEN, {"value": holder["target"], "holder": holder["name"]})
 
     # ── changing ─────────────────────────────────────────────────────────────────────────────────────────────
 

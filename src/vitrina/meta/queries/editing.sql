@@ -64,9 +64,10 @@ WHERE pipeline_id = %(id)s ORDER BY version DESC LIMIT %(limit)s
 SELECT version, config, changed_at, changed_by FROM etl.etl_config_versions WHERE pipeline_id = %(id)s AND version = %(version)s
 
 -- name: holders
--- Who has this name, or writes to this target; other than one of them.
+-- Who has this name, or writes to one of these targets; other than one of them, and its own targets.
 SELECT name, effective_target AS target FROM etl.etl_pipelines
-WHERE (name = %(name)s OR effective_target = %(target)s) AND id IS DISTINCT FROM %(but)s AND part_of IS DISTINCT FROM %(but)s
+WHERE (name = %(name)s OR effective_target = ANY (%(targets)s::text[])) AND id IS DISTINCT FROM %(but)s
+  AND (part_of IS NULL OR part_of IS DISTINCT FROM %(but)s)
 
 -- name: audit_refusal
 -- Zero rows: there have been enough of them within a minute; whoever floods us shall not fill the table.

@@ -43,14 +43,14 @@ LIMIT %(limit)s OFFSET %(offset)s
 
 -- name: pipelines
 -- These pipelines, in the order of the ids, each with its last run and when its data was last known to be right.
-SELECT p.id, p.name, p.description, p.labels, p.status, p.enabled, p.version, p.mode, p.effective_target AS target, p.due_at,
+SELECT p.id, p.name, p.description, p.labels, etl.status_of(p) AS status, p.enabled, p.version, p.mode, p.effective_target AS target, p.due_at,
        p.schedule_interval, s.last_processed_value, r.id AS run_id, r.status AS run_status, r.started_at, r.finished_at,
        r.rows_read, r.rows_written, r.rows_deleted, r.rows_unchanged, r.batches, r.error, r.remedy, good.tried_at AS fresh_at,
        coalesce(late.neighbour, silent.waits_for) AS waits_for, coalesce(late.since, silent.waits_since) AS waits_since,
        late.failed_since, late.next_at, late.tries, held.since AS held_since, held.holder, p.freshness_limit, age.share AS age_share
 FROM unnest(%(ids)s::uuid[]) WITH ORDINALITY AS chosen (id, number)
 JOIN etl.etl_pipelines p ON p.id = chosen.id
-JOIN etl.etl_state s ON s.pipeline_id = p.id
+LEFT JOIN etl.etl_state s ON s.pipeline_id = p.id  -- of several targets each has its own
 LEFT JOIN LATERAL (SELECT * FROM etl.etl_runs WHERE pipeline_id = p.id ORDER BY id DESC LIMIT 1) r ON true
 LEFT JOIN LATERAL (SELECT tried_at FROM etl.etl_runs WHERE pipeline_id = p.id AND status = 'SUCCESS'
                    ORDER BY id DESC LIMIT 1) good ON true

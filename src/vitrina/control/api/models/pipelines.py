@@ -78,9 +78,6 @@ class PipelineOut(BaseModel):
         )
 
 
-OWN = ("id", "part_of")  # what nobody changes
-
-
 def _or_null(field: FieldInfo) -> tuple[Any, Any]:
     """With its limits and its other names; what it is for is said where it is made."""
     kind: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
@@ -101,7 +98,7 @@ else:  # each field of a pipeline, or null
     _Changes = create_model(
         "_Changes",
         __base__=Body,
-        **{name: _or_null(it) for name, it in Pipeline.model_fields.items() if name not in OWN},
+        **{name: _or_null(it) for name, it in Pipeline.model_fields.items() if name != "id"},
     )
 
 
@@ -232,7 +229,7 @@ def _as_it_is(config: dict[str, Any]) -> Pipeline:
     """Not validated: a row that was written by hand is shown as it is, right or wrong."""
     tasks = tuple(Task.model_construct(**task) for task in config["tasks"])
     lists = {"key": tuple(config["key"]), "labels": tuple(config.get("labels") or ()), "tasks": tasks}
-    ids = {name: UUID(config[name]) for name in OWN if config.get(name)}
+    ids = {name: UUID(config[name]) for name in ("id", "part_of") if config.get(name)}
     lists["targets"] = tuple(config.get("targets") or ())
     if isinstance(checks := config.get("checks"), list):
         lists["checks"] = tuple(map(_check_as_it_is, checks))
