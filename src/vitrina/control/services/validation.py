@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +25,7 @@ from vitrina.engine.mart import Wanted
 from vitrina.engine.query import QueryText, Window
 from vitrina.engine.reading import How, Reading
 from vitrina.engine.sealing import has_writer
+from vitrina.engine.shared import Company
 from vitrina.engine.work import Work
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture
@@ -41,6 +43,7 @@ from vitrina.sql.owned import foreign_code, foreign_owner
 from vitrina.sql.unique import is_unique_by_grouping
 from vitrina.transforms.chain import resolve_transformer
 
+AT_ANY_TIME = datetime.min.replace(tzinfo=UTC)
 LOOK_SECONDS = 3  # for what has to read rows
 READ = {
     How.BY_KEY: Code.READ_BY_KEY,
@@ -239,6 +242,8 @@ class Validation:
         """How the next run reads the query, by asking what it will ask."""
         mart = found.mart
         job = make_job(pipeline.id, pipeline, plan, reader, mart.key, self.connections.settings, lambda: None)
+        if pipeline.part_of and plan.mode == "full":
+            job = replace(job, sharing=Company(pipeline.part_of, pipeline.id, AT_ANY_TIME))
         with self._in_time("source_query", Code.READING_NOT_SEEN):
             self.reading = foretell_full(Work(job, mart, []), is_empty=self._is_empty(found))
             self._say("info", "source_query", _how_read(self.reading), **{NESTED: self.reading.why})
