@@ -22,6 +22,7 @@ class Phrase(Worded):
     DEFINER = "definer", "runs with its owner's rights (SECURITY DEFINER)"
     EXECUTES_TEXT = "executes_text", "executes SQL that is hidden in a text"
     INTRUSIVE = "intrusive", "is of extension {extension}, which reaches beyond the tables of a query"
+    REACHES_OUT = "reaches_out", "reaches beyond the tables of a query"
     CHANGING = "changing", "gives another value at every call: the mart would never equal the query"
     VOLATILE = "volatile", "is VOLATILE: it may have effects, or give another value at every call"
     READS_CATALOGUE = "reads_catalogue", "reads the server's catalogue, not data"
@@ -75,6 +76,7 @@ class Code(Worded):
     ROWS_NOT_READ = "rows_not_read", "its rows were not looked at", "an admin may, or store it first"
     ESTIMATED = "estimated", "about {rows:,.0f} rows, at a planner's cost of {cost:,.0f}"
     READ_WHOLE = "read_whole", "about {rows:,.0f} rows, read at once"
+    READ_UNCOUNTED = "read_uncounted", "read at once; how many rows it gives cannot be told before"
     READ_BY_KEY = "read_by_key", "read by key"
     READ_BY_KEY_OR_STAGED = "read_by_key_or_staged", "read by key, and staged when many keys differ: {reason}"
     READ_BY_RANGE = "read_by_range", "read by key range"
@@ -176,7 +178,7 @@ class Code(Worded):
         "there is no lake: VITRINA_LAKE_URL is not set where this was checked, so a run would fail",
         "set VITRINA_LAKE_URL=file:///folder or s3://bucket/prefix for the API and the runners",
     )
-    KEPT_AS_TEXT = "kept_as_text", "Iceberg has no type for json: {columns} would be kept as text"
+    KEPT_AS_TEXT = "kept_as_text", "Parquet has no type for json: {columns} would be kept as text"
     DRIFT = "drift", "drift: the query changed {columns}", "run with --rebuild"
     DRIFT_ADDS = "drift_adds", "drift: the query changed {columns}", "run with --rebuild, or set on_drift: add"
     # a live mart

@@ -15,8 +15,8 @@ from uuid import UUID
 
 from psycopg import sql
 
-from vitrina.engine.filling import copy_across, write_across
-from vitrina.engine.job import Job, execute
+from vitrina.engine.filling import copy_across
+from vitrina.engine.job import Job, Pour, execute
 from vitrina.engine.query import QueryText
 from vitrina.engine.stage import Scratch, Stage
 from vitrina.failpoints import reach
@@ -46,12 +46,12 @@ class Company:
         """Whether one of them is due as well, or has read already."""
         return bool(self._ask(conn, "company")["found"])
 
-    def fill(self, stage: Stage, job: Job, conn: Connection) -> tuple[int, bool]:
+    def fill(self, stage: Stage, job: Job, pour: Pour, conn: Connection) -> tuple[int, bool]:
         """The rows that the query gives, into a target's own stage; how many, and whether it was read for that."""
         common, meaning = Common(self.whole, _columns(job)), _meaning(job)
         taken_at, was_read = self._await(conn, meaning, job), False
         if taken_at is None:
-            taken_at, was_read = self._read(common, meaning, job, conn), True
+            taken_at, was_read = self._read(common, meaning, job, pour, conn), True
         reach("shared reading")
         rows = _take(common, stage, job, conn)
         taken_by = self._ask(conn, "take", taken_at=taken_at)["taken_by"]
@@ -73,12 +73,15 @@ class Company:
             row = fetch_one(conn, SQL["find"], self._params(meaning=meaning))
         return row["taken_at"] if row else None
 
-    def _read(self, common: Common, meaning: str, job: Job, conn: Connection) -> datetime:
+    def _read(self, common: Common, meaning: str, job: Job, pour: Pour, conn: Connection) -> datetime:
         """Once, for all that come since."""
         taken_at: datetime = self._ask(conn, "try")["now"]
         self._forget(common, conn)
         common.create(conn)
-        _pour(common, job, conn)
+        if _is_built(job):
+            copy_across(job.reader, QueryText(job.plan.select, common.columns, ()).whole(), common, conn)
+        else:
+            pour(common, conn)
         with translated():
             conn.execute(SQL["keep"], self._params(meaning=meaning, taken_at=taken_at))
             conn.execute(sql.SQL("ANALYZE {}").format(common.identifier))
@@ -107,18 +110,6 @@ def _columns(job: Job) -> tuple[Column, ...]:
 
 def _is_built(job: Job) -> bool:
     return job.select != job.plan.select
-
-
-def _pour(common: Common, job: Job, conn: Connection) -> None:
-    reader = job.reader
-    if not reader.abilities.speaks_sql:
-        write_across(job, reader.rows(job.plan.select, job.batch_size), common, conn)
-    elif job.transformer:
-        write_across(
-            job, reader.text_batches(QueryText(job.select, job.columns, ()).whole(), job.batch_size), common, conn
-        )
-    else:
-        copy_across(reader, QueryText(job.plan.select, common.columns, ()).whole(), common, conn)
 
 
 def _take(common: Common, stage: Stage, job: Job, conn: Connection) -> int:

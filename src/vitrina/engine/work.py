@@ -13,7 +13,7 @@ from vitrina.domain.reasons import Reason
 from vitrina.domain.run import Counts
 from vitrina.domain.wording import Because, Data
 from vitrina.engine.converge import MartSql
-from vitrina.engine.filling import Target, copy_across, write_across
+from vitrina.engine.filling import Target, copy_across, copy_blocks, write_across
 from vitrina.engine.job import Found, Job, StepResult, ask, execute, write
 from vitrina.engine.mart import Mart
 from vitrina.engine.query import QueryText
@@ -67,6 +67,13 @@ class Work:
         """Whether one statement can read the query and write the mart. One that runs code of somebody's own must not:
         the code could read the source as the query does."""
         return self.job.stays_inside and self.mart.seal is None
+
+    @property
+    def streams(self) -> bool:
+        """Whether an empty mart takes all rows as they come: not in batches that somebody has asked for, and on their
+        way nobody changes them or asks about them."""
+        job, asked = self.job, any(check.is_by_row for check in self.job.plan.checks)
+        return job.writer.abilities.streams and job.has_usual_batches and self.stays_inside and not asked
 
     @property
     def staged(self) -> bool:
@@ -136,7 +143,7 @@ class Work:
         self.stage.create(conn)
         fields: Data = {}
         if self.job.sharing:
-            read, was_read = self.job.sharing.fill(self.stage, self.job, conn)
+            read, was_read = self.job.sharing.fill(self.stage, self.job, self.pour, conn)
             fields = {"read_for_all": was_read}
         else:
             read, _ = self.pour(self.stage, conn)
@@ -150,6 +157,9 @@ class Work:
         """Everything the query gives, through the transforms, and in key order if its source can be told to; how many
         rows were read and written."""
         job, reader = self.job, self.job.reader
+        if reader.abilities.gives_blocks and job.transformer is None:
+            rows = copy_blocks(job, target, conn)
+            return rows, rows
         if not reader.abilities.speaks_sql:
             return write_across(job, reader.rows(job.select, job.batch_size), target, conn)
         ordered = self.query.whole() + sql.SQL(" ORDER BY ") + self.key_columns("q")
@@ -179,7 +189,7 @@ class Work:
         """Why reading the query batch by batch would cost too much; None when it does not."""
         by_batch, _ = self.job.reader.cost(one_batch, args)
         whole, rows = self.job.reader.cost(self.query.whole())
-        staged = min(rows, batches * self.job.batch_size)  # the planner may think of far more rows than there are
+        staged = min(rows, batches * self.job.rows_at_once)  # the planner may think of far more rows than there are
         if by_batch * batches <= LENIENCY * (whole + staged * STAGED_ROW_COST):
             return None
         return Reason.KEY_NOT_PUSHED.of(batches=batches, by_batch=by_batch, whole=whole)

@@ -9,7 +9,7 @@ from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.editions import Editions
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.store import LakeStore
-from vitrina.sinks.lake.writer import LakeWriter
+from vitrina.sinks.parquet.writer import RowWriter
 from vitrina.stores import Mark
 
 
@@ -18,7 +18,7 @@ class LakeEditions(Editions):
 
     store: LakeStore
 
-    def __init__(self, store: LakeStore, job: Job, writer: LakeWriter, epoch: int, grace: float) -> None:
+    def __init__(self, store: LakeStore, job: Job, writer: RowWriter, epoch: int, grace: float) -> None:
         super().__init__(store, job, writer, epoch, grace)
 
     def _look(self, conn: Connection) -> StepResult:

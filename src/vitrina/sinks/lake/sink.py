@@ -16,9 +16,9 @@ from vitrina.sinks.documents.sink import ABILITIES, DocumentSink, Visit, writer_
 from vitrina.sinks.lake.extra import iceberg
 from vitrina.sinks.lake.place import LONG, SHORT, Place
 from vitrina.sinks.lake.shape import LakeShape
-from vitrina.sinks.lake.statements import asked_of_lake
 from vitrina.sinks.lake.store import LakeStore
-from vitrina.sinks.lake.writer import LakeWriter
+from vitrina.sinks.parquet.statements import asked_of_rows
+from vitrina.sinks.parquet.writer import RowWriter
 from vitrina.sources.connections import Connections
 from vitrina.sql.describe import Column
 
@@ -27,7 +27,7 @@ class LakeSink(DocumentSink):
     """Compared by a shadow, as documents are; but rows, shadow and position commit together."""
 
     neighbour = LAKE_TARGET_PREFIX
-    abilities = replace(ABILITIES, commits_with_checkpoint=True)
+    abilities = replace(ABILITIES, commits_with_checkpoint=True, streams=True, usual_batch=1_000_000)
 
     def is_there(self, settings: Settings) -> bool:
         """By its address."""
@@ -37,13 +37,14 @@ class LakeSink(DocumentSink):
         """In types that Iceberg has."""
         return LakeShape.of(plan, output)
 
-    def writer(self, plan: Plan, output: Sequence[Column], *, builds: bool) -> LakeWriter:
-        """Over the shadow."""
-        return LakeWriter(self.abilities, self.shape(plan, output), built=builds)
+    def writer(self, plan: Plan, output: Sequence[Column], *, builds: bool) -> RowWriter:
+        """Over the shadow; rows are read as they are."""
+        del builds
+        return RowWriter(self.abilities, self.shape(plan, output), built=False)
 
     def asked(self, plan: Plan, output: Sequence[Column]) -> Asked:
         """By the values that are kept."""
-        return asked_of_lake(self.shape(plan, output))
+        return asked_of_rows(self.shape(plan, output))
 
     def open(self, visit: Visit) -> LakeStore:
         """One pipeline's tables, as the catalogue has them."""
@@ -74,7 +75,7 @@ class LakeSink(DocumentSink):
     def mode(self, job: Job, make: Callable[[Job], Mode], connections: Connections, epoch: int) -> Mode:
         """The mode, with each step's rows in the lake."""
         settings, writer = connections.settings, writer_of(job)
-        assert isinstance(writer, LakeWriter)
+        assert isinstance(writer, RowWriter)
         store = self.open_for(job, settings, connections.neighbours)
         assert isinstance(store, LakeStore)
         from vitrina.sinks.lake.delivery import LakeDelivery

@@ -1,13 +1,14 @@
-"""The writer of a lake table: statements over its shadow, and what they wrote, until it is in files."""
+"""The writer of a mart of rows: statements over its shadow, and what they wrote, until it is in files."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vitrina.engine.mart import Mart
+from vitrina.engine.writer import Loader
 from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.writer import ShadowWriter
-from vitrina.sinks.lake.shape import LakeShape
-from vitrina.sinks.lake.statements import LakeSql
+from vitrina.sinks.parquet.shape import RowShape
+from vitrina.sinks.parquet.statements import RowSql
 
 BATCH_BYTES = 16_000_000  # of rows as text, which are in memory with what becomes of them
 VERSION = 1  # of every row in the shadow: nothing is ever on its way
@@ -15,28 +16,30 @@ VERSION = 1  # of every row in the shadow: nothing is ever on its way
 
 @dataclass
 class Changes:
-    """What one step has written, as lines of JSON."""
+    """What one step has written: lines of rows, and files that are there already."""
 
+    files: list[Any] = field(default_factory=list)  # of rows whose keys were not there
     fresh: list[bytes] = field(default_factory=list)  # rows whose keys were not there
     written: list[bytes] = field(default_factory=list)  # rows in the place of others, perhaps
     deleted: list[bytes] = field(default_factory=list)  # keys
 
     def __bool__(self) -> bool:
-        return bool(self.fresh or self.written or self.deleted)
+        return bool(self.files or self.fresh or self.written or self.deleted)
 
     def clear(self) -> None:
         """The step has come to nothing, or to an end."""
-        self.fresh, self.written, self.deleted = [], [], []
+        self.files, self.fresh, self.written, self.deleted = [], [], [], []
 
 
 @dataclass(frozen=True)
-class LakeWriter(ShadowWriter):
+class RowWriter(ShadowWriter):
     """One run's writer, into an edition once there is one."""
 
-    shape: LakeShape
+    shape: RowShape
     changes: Changes = field(default_factory=Changes, compare=False)
+    loader: Loader | None = field(default=None, compare=False)  # once there is a table to write to
 
-    def into(self, edition: Edition) -> "LakeWriter":
+    def into(self, edition: Edition) -> "RowWriter":
         """The same, of this edition."""
         return replace(self, edition=edition)
 
@@ -45,9 +48,9 @@ class LakeWriter(ShadowWriter):
         """As many as fit into memory, as far as one knows."""
         return max(1, int(BATCH_BYTES / max(self.outbox.bytes_per_document, 1)))
 
-    def statements(self, mart: Mart) -> LakeSql:
+    def statements(self, mart: Mart) -> RowSql:
         """Over the shadow."""
-        return LakeSql(mart, self.shape, self.built, lambda: VERSION)
+        return RowSql(mart, self.shape, self.built, lambda: VERSION)
 
     def wrote(self, row: dict[str, Any]) -> None:
         """Keep what a statement wrote. One that looked first may have found other rows under those keys."""

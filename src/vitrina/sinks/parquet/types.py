@@ -1,6 +1,7 @@
-"""Which type of Iceberg keeps a type of Postgres exactly, and how its values are written in a row's text.
+"""Which type of Parquet keeps a type of Postgres exactly, by Iceberg's name for it, and how its values are written in a
+row's text.
 
-What Iceberg has no exact type for is refused: a cast in the query says what is to become of it.
+What has no exact type there is refused: a cast in the query says what is to become of it.
 """
 
 import re
@@ -17,6 +18,14 @@ NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
 MODIFIER = re.compile(r"\((\d+)\)")
 MOST_DIGITS = 38
 AS_IS, AS_TEXT, AS_HEX = "{}", "{}::text", r"('\x' OPERATOR(pg_catalog.||) pg_catalog.encode({}, 'hex'))"
+# What an image has instead of a value, so that a type that only grows wider tells no row from itself.
+WIDEST = {
+    "smallint": "{}::pg_catalog.int8",
+    "integer": "{}::pg_catalog.int8",
+    "real": "{}::pg_catalog.float8",
+    "character varying": "{}::pg_catalog.text",
+}
+DIGITS, AS_JSON = "pg_catalog.encode({}, 'hex')", "pg_catalog.to_json({})::text"
 # The type there, and what row_to_json is given: itself where JSON says it exactly, else its text.
 SCALARS = {
     "boolean": ("boolean", AS_IS),
@@ -38,16 +47,16 @@ SCALARS = {
     "jsonb": ("string", AS_TEXT),
 }
 NO_LISTS = {"bytea", "json", "jsonb"}
-NO_KEYS = {"float", "double", "binary"}  # Iceberg tells rows apart by none of the first two
+NO_KEYS = {"float", "double", "binary"}  # rows of Iceberg are told apart by none of the first two
 INEXACT = {"json", "jsonb"}
 
 
 @dataclass(frozen=True)
-class LakeType:
-    """A type of Postgres in a lake."""
+class KeptType:
+    """A type of Postgres in Parquet."""
 
     name: str  # without its length
-    kept: str  # Iceberg's, of an element if it is a list
+    kept: str  # as Iceberg calls it, of an element if it is a list
     written: str
     is_list: bool = False
 
@@ -73,6 +82,18 @@ class LakeType:
         """A column as `row_to_json` should see it."""
         return sql.SQL(self.written).format(column)
 
+    def plain(self, column: sql.Composable) -> sql.Composable:
+        """A column as a line of CSV has it: lists are JSON, bytes are digits, all else as Postgres writes it."""
+        if self.is_list:
+            return sql.SQL(AS_JSON).format(self.value(column))
+        if self.kept == "binary":
+            return sql.SQL(DIGITS).format(column)
+        return self.value(column) if self.checked else column
+
+    def imaged(self, column: sql.Composable) -> sql.Composable:
+        """A column as the image of a row should have it."""
+        return self.plain(column) if self.is_list else sql.SQL(WIDEST.get(self.name, AS_IS)).format(self.plain(column))
+
     @property
     def checked(self) -> str | None:
         """As which type a check sees it, if not its own: what is kept as text is text."""
@@ -89,7 +110,7 @@ def _decimal(element: str) -> tuple[str, str] | None:
 def _refusal(column: Column) -> ConfigError:
     name, type_ = column.name, column.type
     if type_.startswith("numeric") and not type_.endswith(ARRAY):
-        said = f"column {name} is {type_}, and Iceberg keeps decimals of a fixed scale, of {MOST_DIGITS} digits at most"
+        said = f"column {name} is {type_}, and Parquet keeps decimals of a fixed scale, of {MOST_DIGITS} digits at most"
         return ConfigError(said, f"cast it in the query: CAST({name} AS numeric(18, 2))")
     remedy = f"cast it in the query: CAST({name} AS text){', or to_jsonb' if type_.endswith(ARRAY) else ''}"
-    return ConfigError(f"column {name} is {type_}, for which Iceberg has no exact type", remedy)
+    return ConfigError(f"column {name} is {type_}, for which Parquet has no exact type", remedy)

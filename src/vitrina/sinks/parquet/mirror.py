@@ -1,4 +1,4 @@
-"""Inspection at the lake itself: the shadow is made to know which rows are not there as it thinks they are."""
+"""Inspection at the mart itself: the shadow is made to know which rows are not there as it thinks they are."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,40 +12,43 @@ from vitrina.engine.mart import Mart
 from vitrina.engine.pieces import COMMA, column_of
 from vitrina.engine.stage import Scratch
 from vitrina.meta.db import Connection
-from vitrina.sinks.documents.statements import HASH, VERSION, digest
-from vitrina.sinks.lake.store import LakeStore
-from vitrina.sinks.lake.writer import VERSION as LAKE_VERSION
-from vitrina.sinks.lake.writer import LakeWriter
+from vitrina.sinks.documents.statements import HASH, VERSION
+from vitrina.sinks.parquet.shape import RowShape
+from vitrina.sinks.parquet.statements import asked_of_rows, digest
+from vitrina.sinks.parquet.writer import VERSION as ROW_VERSION
+from vitrina.sinks.parquet.writer import RowWriter
 from vitrina.sql.describe import Column
+from vitrina.stores import Store
 
 PAGE = 1_000
 
 
 @dataclass(frozen=True)
 class Seen(Scratch):
-    """The rows of a table of the lake: key, and hash of the text."""
+    """The rows that are really there: key, and hash of the text."""
 
     prefix = "m"
 
-    def add(self, conn: Connection, texts: list[str]) -> None:
+    def add(self, conn: Connection, shape: RowShape, texts: list[str]) -> None:
         """Some of them."""
-        keys = self.columns[:-1]
-        values = [sql.SQL("r.{}").format(c.identifier) for c in keys]
-        fields = COMMA.join(sql.SQL("{} {}").format(c.identifier, c.sql_type) for c in keys)
-        text = """INSERT INTO {} ({}) SELECT {}, {} FROM unnest($1::text[]) AS d (text)
-                  CROSS JOIN LATERAL json_to_record(d.text::json) AS r ({})"""
+        values = COMMA.join(column_of("t", c.name) for c in self.columns[:-1])
+        types = asked_of_rows(shape).types.items()
+        fields = COMMA.join(sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in types)
+        text = """INSERT INTO {} ({}) SELECT {}, {} FROM (
+                      SELECT r.*, {} AS image FROM unnest($1::text[]) AS d (text)
+                      CROSS JOIN LATERAL json_to_record(d.text::json) AS r ({}) OFFSET 0) AS t"""
         names = COMMA.join(c.identifier for c in self.columns)
-        parts = (self.identifier, names, COMMA.join(values), digest(sql.SQL("d.text")), fields)
+        parts = (self.identifier, names, values, digest(sql.SQL("t.image")), shape.image("r"), fields)
         execute(conn, sql.SQL(text).format(*parts), [texts])
 
 
 @dataclass(frozen=True)
-class LakeMirror:
+class RowMirror:
     """The first step of a repair. What it finds, the comparison that follows puts right."""
 
     job: Job
-    writer: LakeWriter
-    store: LakeStore
+    writer: RowWriter
+    store: Store
 
     def steps(self) -> Iterator[Step]:
         """One."""
@@ -59,7 +62,7 @@ class LakeMirror:
         texts = (document.text or "" for document in self.store.read(edition.index))
         while page := [*islice(texts, PAGE)]:
             self.job.check()
-            seen.add(conn, page)
+            seen.add(conn, self.writer.shape, page)
         seen.finish(conn)
         mart, _ = self.writer.prepare(conn, self.job.wanted)
         wrong = execute(conn, _doubt(mart, seen)).rowcount
@@ -88,7 +91,7 @@ def _add_strangers(mart: Mart, seen: Seen) -> sql.Composed:
         keys=COMMA.join(column_of("i", name) for name in mart.key),
         hash=sql.Identifier(HASH),
         version=sql.Identifier(VERSION),
-        value=sql.Literal(LAKE_VERSION),
+        value=sql.Literal(ROW_VERSION),
         seen=seen.identifier,
         same=mart.same_key("m", "i"),
     )
