@@ -91,7 +91,7 @@ class LakeDelivery(Mode):
         stay = self.job.stay
         assert stay is not None
         if self.has_written and time.monotonic() >= self.sweep_at:
-            yield from self._sweep()
+            yield from self._keeping_position(swept(self.store, self._table, self.job))
             self.sweep_at = time.monotonic() + SWEEP_SECONDS
         if self.has_committed:
             stay.wake_at, stay.waits = time.monotonic() + self.job.settings.lake_commit_seconds, True
