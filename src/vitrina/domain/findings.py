@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from vitrina.domain.errors import VitrinaError
 from vitrina.domain.reasons import as_kept
 from vitrina.domain.wording import Data, Json, Worded, fill
 
@@ -279,7 +280,7 @@ class Finding:
 
     level: Level
     where: str
-    code: Code
+    code: Worded
     data: Data = field(default_factory=dict, hash=False)
 
     @property
@@ -304,6 +305,13 @@ class Finding:
         said: dict[str, Json] = {"message": self.message, "remedy": self.remedy}
         data = {name: as_kept(value) for name, value in self.data.items()}
         return {"level": self.level, "where": self.where, "code": self.code.value, "data": data, **said}
+
+
+def refused(where: str, error: VitrinaError, place: Data | None = None) -> Finding:
+    """An error of ours as a finding, by its own code if it has one."""
+    if error.code:
+        return Finding("error", where, error.code, {**error.data, **(place or {})})
+    return refusal(where, error.message, error.remedy, place)
 
 
 def refusal(where: str, error: str, remedy: str = "", place: Data | None = None) -> Finding:
