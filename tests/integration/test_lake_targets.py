@@ -14,7 +14,8 @@ from vitrina.domain.pipeline import Pipeline
 from vitrina.transforms import Row, transform
 
 FILMS = """CREATE TABLE films AS SELECT range::INTEGER AS id, 'film ' || range AS title,
-           (range / 10)::DECIMAL(5,1) AS rating, TIMESTAMPTZ '2020-01-01 00:00:00+00' AS at, [range] AS marks FROM range(1, 301)"""
+           (range / 10)::DECIMAL(5,1) AS rating, TIMESTAMPTZ '2020-01-01 00:00:00+00' AS at, [range] AS marks
+           FROM range(1, 301)"""
 CHANGE = ("DELETE FROM films WHERE id = 3", "UPDATE films SET title = 'other' WHERE id = 4")
 QUERY = "SELECT * FROM films"
 
