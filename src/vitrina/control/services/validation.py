@@ -126,6 +126,7 @@ class Validation:
             guess = reader.estimate(plan.select)
             code = Code.READ_WHOLE if guess else Code.READ_UNCOUNTED
             self._say("info", "source_query", code, **({"rows": guess.rows} if guess else {}))
+            self._check_given(plan, columns)
         elif key:
             query = QueryText(plan.select, tuple(columns), tuple(key))
             self._check_unique(reader, query)
@@ -268,6 +269,14 @@ class Validation:
         with self._in_time("incremental_key", Code.CURSOR_INDEX_NOT_SEEN):
             if not _is_served_by_index(reader, query, plan.cursor, pipeline.batch_size):
                 self._say("warning", "incremental_key", Code.CURSOR_NOT_INDEXED, columns=plan.cursor)
+
+    def _check_given(self, plan: Plan, columns: list[Column]) -> None:
+        """The cursor of a source that gives windows."""
+        missing = [name for name in plan.cursor or () if name not in {c.name for c in columns}]
+        if missing:
+            self._say("error", "incremental_key", Code.CURSOR_NOT_GIVEN, columns=missing)
+        elif plan.cursor:
+            self._say("info", "mode", Code.INCREMENTAL_SEES)
 
     @contextmanager
     def _in_time(self, where: str, code: Code) -> Iterator[None]:
