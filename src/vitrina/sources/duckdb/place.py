@@ -47,7 +47,10 @@ class Lake:
     @classmethod
     def parse(cls, url: str) -> "Lake":
         """A ConfigError that does not quote it, if it says something else."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise ConfigError("the address of a source in DuckDB names no absolute path", REMEDY) from error
         given = parse_qs(parts.query, keep_blank_values=True)
         if parts.netloc or not parts.path or (unknown := sorted(given.keys() - KNOWN)):
             said = f"knows no {unknown[0]}" if not parts.netloc and parts.path else "names no absolute path"
@@ -81,6 +84,7 @@ class Lake:
 
     def _statements(self, spill: Path, limit: str) -> Iterator[str]:
         yield "SET TimeZone = 'UTC'"
+        yield "SET enable_progress_bar = false"
         yield f"SET temp_directory = {literal(str(spill))}"
         if limit not in ("", "-1"):
             yield f"SET max_temp_directory_size = {literal(_bytes(limit))}"
