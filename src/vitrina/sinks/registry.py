@@ -20,6 +20,7 @@ from vitrina.sinks.clickhouse.sink import ClickHouseSink
 from vitrina.sinks.documents.sink import DocumentSink
 from vitrina.sinks.documents.tidying import drop_orphans
 from vitrina.sinks.elasticsearch.sink import ElasticSink
+from vitrina.sinks.files.sink import FilesSink
 from vitrina.sinks.lake.sink import LakeSink
 from vitrina.sinks.opensearch.sink import OpenSearchSink
 from vitrina.sinks.plugin.sink import PluginSink
@@ -33,6 +34,8 @@ TABLE = ""  # has no prefix
 KINDS: dict[str, Sink] = {
     TABLE: TableSink(),
     "lake": LakeSink(),
+    "s3": FilesSink("s3"),
+    "file": FilesSink("file"),
     "es": ElasticSink(),
     "ch": ClickHouseSink(),
     "os": OpenSearchSink(),

@@ -16,8 +16,9 @@ from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.editions import LakeEditions
-from vitrina.sinks.lake.iceberg import LakeTable, delete, together, unused
+from vitrina.sinks.lake.iceberg import LakeTable, delete, unused
 from vitrina.sinks.lake.store import LakeStore
+from vitrina.sinks.parquet.keys import together
 from vitrina.sinks.parquet.mirror import RowMirror
 from vitrina.sinks.parquet.rows import to_arrow
 from vitrina.sinks.parquet.writer import VERSION, RowWriter

@@ -29,6 +29,7 @@ from pyiceberg.types import ListType, NestedField
 
 from vitrina.sinks.lake.files import Files
 from vitrina.sinks.lake.shape import LakeShape
+from vitrina.sinks.parquet.keys import among
 
 OWNER = "vitrina.pipeline"
 FILE_BYTES = 64_000_000  # of a data file, as Arrow: what a change has to write anew
@@ -175,13 +176,13 @@ class LakeTable:
 
     def _holding(self, gone: Any) -> Iterator[FileScanTask]:
         for task in self.table.scan(row_filter=_around(self.table.schema(), gone)).plan_files():
-            if pc.any(_among(self._read(task, gone.column_names), gone)).as_py():
+            if pc.any(among(self._read(task, gone.column_names), gone)).as_py():
                 yield task
 
     def _staying(self, task: FileScanTask, gone: Any) -> Any:
         """Its rows but those."""
         rows = self._read(task)
-        return rows.filter(pc.invert(_among(rows, gone))) if gone.num_rows else rows
+        return rows.filter(pc.invert(among(rows, gone))) if gone.num_rows else rows
 
     def _forget_snapshots(self, transaction: Transaction, keep_seconds: float) -> None:
         """By when another took its place; the last one stays in any case, for who reads it now, and so does one that
@@ -232,32 +233,6 @@ def _around(schema: Schema, gone: Any) -> BooleanExpression:
 
 def _literal(value: Any) -> Any:
     return value if isinstance(value, int | str) else value.isoformat()
-
-
-def _among(rows: Any, gone: Any) -> Any:
-    """Of each row, whether its key is one of those."""
-    names = gone.column_names
-    if len(names) == 1:
-        return pc.is_in(_plain(rows[names[0]]), value_set=_plain(gone[names[0]]).combine_chunks())
-    keys = pa.table({name: _plain(gone[name]) for name in names}).append_column("there", _all_true(gone.num_rows))
-    numbered = pa.table({name: _plain(rows[name]) for name in names})
-    numbered = numbered.append_column("n", pa.array(range(rows.num_rows), pa.int64()))
-    joined = numbered.join(keys.group_by(names).aggregate([("there", "any")]), keys=names, join_type="left outer")
-    return joined.sort_by("n")["there_any"].fill_null(False)
-
-
-def together(first: Any, second: Any) -> Any:
-    """The keys of both."""
-    return pa.concat_tables([first, second])
-
-
-def _all_true(size: int) -> Any:
-    return pa.repeat(pa.scalar(True), size)
-
-
-def _plain(column: Any) -> Any:
-    """Values that can be compared: those of a uuid are bytes."""
-    return column.cast(pa.binary(16)) if isinstance(column.type, pa.UuidType) else column
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────

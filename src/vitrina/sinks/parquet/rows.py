@@ -64,7 +64,7 @@ def _ends(lists: Any) -> Iterator[int]:
 def _cast(name: str, values: Any, type_: KeptType, target: Any) -> Any:
     """Nothing is rounded or cut: what does not fit is named."""
     try:
-        if type_.kept in ("uuid", "binary", "time"):
+        if _is_parsed(type_, target):
             return pa.array([_parse(type_.kept, text) for text in values.to_pylist()], target)
         return values.cast(target)
     except (pa.ArrowInvalid, ValueError) as error:
@@ -77,13 +77,18 @@ def _cast(name: str, values: Any, type_: KeptType, target: Any) -> Any:
 
 def _fits(text: Any, read_as: Any, type_: KeptType, target: Any) -> bool:
     try:
-        if type_.kept in ("uuid", "binary", "time"):
+        if _is_parsed(type_, target):
             _parse(type_.kept, text)
         else:
             pa.array([text], read_as).cast(target)
     except (pa.ArrowInvalid, ValueError):
         return False
     return True
+
+
+def _is_parsed(type_: KeptType, target: Any) -> bool:
+    """What Arrow does not read by itself; a uuid may also be kept as its text."""
+    return type_.kept in ("uuid", "binary", "time") and not pa.types.is_string(target)
 
 
 def _parse(kept: str, text: str | None) -> Any:
@@ -147,7 +152,7 @@ def _scalar(value: Any, type_: KeptType) -> Any:
     if isinstance(value, Decimal):
         return format(value, "f")
     if type_.kept == "uuid":
-        return str(value if isinstance(value, UUID) else UUID(bytes=value))
+        return str(UUID(bytes=value) if isinstance(value, bytes) else value)
     return f"\\x{value.hex()}" if isinstance(value, bytes) else value
 
 
