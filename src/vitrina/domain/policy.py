@@ -12,6 +12,7 @@ OS_TARGET_PREFIX = "os:"
 CLICKHOUSE_TARGET_PREFIX = "ch:"
 LAKE_TARGET_PREFIX = "lake:"
 FOLDER_TARGET_PREFIX, BUCKET_TARGET_PREFIX = "file:", "s3:"
+SCHEMES_OF_FILES = (FOLDER_TARGET_PREFIX, BUCKET_TARGET_PREFIX)
 SINK_NAMES = {  # for people
     ES_TARGET_PREFIX: "Elasticsearch",
     OS_TARGET_PREFIX: "OpenSearch",
@@ -25,6 +26,8 @@ INDEX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,199}")
 STEP = r"(?!\.{1,2}/)[A-Za-z0-9_.=-]{1,100}/"  # of a path
 BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/"
 FILES = re.compile(rf"(file|s3):((?<=file:)///(?:{STEP})+|(?<=s3:)//{BUCKET}(?:{STEP})+)")
+ROOT = re.compile(rf"file:///(?:{STEP})*|s3://{BUCKET}(?:{STEP})*")
+WILD = re.compile(r"[*?\[]")
 PREFIXED = re.compile(rf"([a-z][a-z0-9]*):({INDEX.pattern})")
 
 
@@ -105,6 +108,12 @@ def require_allowed_target(target: str, whitelist: Whitelist) -> None:
         f"target {target!r} is not allowed: {setting} allows {allowed}",
         f"name a target that matches, or widen {setting}",
     )
+
+
+def allowed_folders(patterns: Iterable[str], scheme: str) -> list[str]:
+    """Where marts in files may be, as far as patterns say it without a wildcard: what is above the first."""
+    above = [WILD.split(pattern)[0].rpartition("/")[0] + "/" for pattern in patterns if pattern.startswith(scheme)]
+    return [url for url in dict.fromkeys(above) if ROOT.fullmatch(url)]
 
 
 def may_be_opened(schema: str) -> bool:

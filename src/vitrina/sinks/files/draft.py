@@ -21,6 +21,7 @@ from vitrina.sinks.parquet.shape import RowShape
 from vitrina.sinks.parquet.types import KeptType
 
 PART_BYTES = 32_000_000  # of a file, as Arrow: what is in memory, once being gathered and once being written
+VERSION = pa.__version__
 SMALL_BYTES = 2_000_000  # of a file, which is better off in a larger one
 # A uuid is text: not every reader of Parquet knows its kind.
 ARROW = {

@@ -1,12 +1,16 @@
 """Files as a kind of marts: `s3://bucket/prefix/` and `file:///folder/`."""
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from vitrina.domain.errors import VitrinaError
 from vitrina.domain.pipeline import Plan
+from vitrina.domain.policy import allowed_folders
 from vitrina.engine.asking import Asked
 from vitrina.engine.job import Job, Mode
 from vitrina.neighbours import Neighbours
+from vitrina.settings import Settings
 from vitrina.sinks.documents.sink import DocumentSink, Visit, writer_of
 from vitrina.sinks.files.extra import parquet
 from vitrina.sinks.files.place import BUCKETS, Place
@@ -23,7 +27,8 @@ class FilesSink(DocumentSink):
     """Compared by a shadow, as documents are; written as versions of all of it."""
 
     def __init__(self, scheme: str) -> None:
-        self.neighbour = BUCKETS if f"{scheme}:" == BUCKETS else ""
+        self.scheme = f"{scheme}:"
+        self.neighbour = BUCKETS if self.scheme == BUCKETS else ""
 
     def shape(self, plan: Plan, output: Sequence[Column]) -> FilesShape:
         """In types that Parquet has."""
@@ -48,6 +53,15 @@ class FilesSink(DocumentSink):
             store.look()
         return store
 
+    def look(self, settings: Settings, neighbours: Neighbours | None = None) -> Mapping[str, Any]:
+        """Each folder in which marts are allowed, by its name."""
+        return {url: _seen(url, settings, neighbours) for url in allowed_folders(settings.allowed_files, self.scheme)}
+
+    def probe(self, settings: Settings, neighbours: Neighbours) -> None:
+        """What is in them."""
+        for url in allowed_folders(settings.allowed_files, self.scheme):
+            look(url, settings, neighbours)
+
     def mode(self, job: Job, make: Callable[[Job], Mode], connections: Connections, epoch: int) -> Mode:
         """The mode, with each run's rows in a version."""
         settings, writer = connections.settings, writer_of(job)
@@ -56,3 +70,20 @@ class FilesSink(DocumentSink):
         from vitrina.sinks.files.delivery import FilesDelivery
 
         return FilesDelivery(job, writer, make, store, epoch, settings.lake_unused_seconds)
+
+
+def _seen(url: str, settings: Settings, neighbours: Neighbours | None) -> Mapping[str, Any]:
+    started = time.monotonic()
+    try:
+        version = look(url, settings, neighbours)
+    except VitrinaError as error:
+        return {"error": error.message}
+    return {"version": version, "milliseconds": round((time.monotonic() - started) * 1000, 1)}
+
+
+def look(url: str, settings: Settings, neighbours: Neighbours | None = None) -> str:
+    """The version of what writes there, once it has answered."""
+    place = Place(url, settings, neighbours or Neighbours(), SHORT)
+    with place.reaching():
+        place.shelf.look()
+    return str(parquet().VERSION)
