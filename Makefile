@@ -9,6 +9,7 @@ DBT    := integrations/dbt/.venv
 MAKER  := integrations/openapi/.venv
 CLICKHOUSE := integrations/clickhouse/.venv
 BUCKET := integrations/s3/.venv
+SPARK  := integrations/spark/.venv
 ARGS   ?=
 ROUNDS ?= 100
 SCALE  ?= full
@@ -18,7 +19,7 @@ COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 
-.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-openapi test-openid lint openapi reference \
+.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-spark test-openapi test-openid lint openapi reference \
         security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-page bench-changes bench-console \
         screenshots assets faults races model mutations load helm lock clean
 
@@ -59,7 +60,7 @@ coverage: $(READY)  ## lines and branches that the unit and integration tests re
 	@$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not long and not opensearch" tests/unit tests/integration $(ARGS); code=$$?; \
 	$(BIN)/coverage combine -q && $(BIN)/coverage html -q && $(BIN)/coverage report; exit $$code
 
-$(FLOW)/.ready $(DBT)/.ready $(MAKER)/.ready $(CLICKHOUSE)/.ready $(BUCKET)/.ready: %/.venv/.ready: %/requirements.lock
+$(FLOW)/.ready $(DBT)/.ready $(MAKER)/.ready $(CLICKHOUSE)/.ready $(BUCKET)/.ready $(SPARK)/.ready: %/.venv/.ready: %/requirements.lock
 	@echo "setting up $(@D) …"
 	@$(PYTHON) tools/environment.py $(@D) $< --no-deps
 	@touch $@
@@ -80,6 +81,14 @@ test-clickhouse: $(READY) $(if $(CLICKHOUSE_URL),,$(CLICKHOUSE)/.ready)  ## mart
 
 test-s3: $(READY) $(BUCKET)/.ready  ## lakes in a bucket, on a server of S3 (moto, fetched: 300 MB)
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.conftest -p tests.s3 integrations/s3/tests $(ARGS)
+
+integrations/spark/.jars/.ready: integrations/spark/pom.xml
+	@echo "fetching Spark's jars …"
+	@rm -rf $(@D) && mvn -q -B --strict-checksums -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory=.jars -DexcludeTransitive
+	@touch $@
+
+test-spark: $(READY) $(SPARK)/.ready integrations/spark/.jars/.ready  ## pipelines over Spark, on a cluster of this machine (fetched: 600 MB; needs Java 17 and Maven)
+	@$(BIN)/python -m pytest -n 0 -p tests.conftest -p tests.spark integrations/spark/tests $(ARGS)
 
 test-openapi: $(READY) $(MAKER)/.ready  ## a client that is made from docs/openapi.json, on the real API (fetched: 25 packages)
 	@$(BIN)/python -m pytest -n 0 tests/contract/test_made_client.py $(ARGS)
@@ -187,7 +196,7 @@ lock: $(READY)  ## pin the dependencies anew
 	@echo 'hatchling>=1.26' | $(BIN)/uv pip compile -q - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o infra/build.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --extra oidc --extra clickhouse --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements-dev.lock
-	@for neighbour in airflow dbt clickhouse s3 openapi; do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
+	@for neighbour in airflow dbt clickhouse s3 spark openapi; do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
 
 clean:  ## remove what set-up and tests made
-	@rm -rf $(VENV) $(FLOW) $(DBT) $(MAKER) $(CLICKHOUSE) $(BUCKET) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(FLOW) $(DBT) $(MAKER) $(CLICKHOUSE) $(BUCKET) $(SPARK) integrations/spark/.jars .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

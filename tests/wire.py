@@ -66,6 +66,7 @@ class Wire:
     trouble: Trouble | None = None
     happened: int = 0
     is_closed: bool = False
+    carried: int = 0  # bytes, both ways
     links: list[Link] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
@@ -155,6 +156,7 @@ class Wire:
             if key.fileobj is link.client and not self._is_fine(link, data):
                 return False
             if not link.swallows:
+                self.carried += len(data)
                 (link.server if key.fileobj is link.client else link.client).sendall(data)
         return True
 

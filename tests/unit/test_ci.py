@@ -12,7 +12,8 @@ from tools import steady
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ".venv/.ready lint helm test-long test-pg15 test-es9 test-airflow test-dbt test-clickhouse test-openapi"
-NEIGHBOURS = " ".join(f"integrations/{name}/.venv/.ready" for name in ("airflow", "dbt", "clickhouse", "s3", "openapi"))
+NAMES = ("airflow", "dbt", "clickhouse", "s3", "spark", "openapi")
+NEIGHBOURS = " ".join(f"integrations/{name}/.venv/.ready" for name in NAMES)
 MAKEFILE = f"""
 .PHONY: test {TARGETS} {NEIGHBOURS}
 {TARGETS} {NEIGHBOURS}:

@@ -35,5 +35,6 @@ DELETE FROM etl_lake.iceberg_tables
 WHERE catalog_name = %(catalogue)s AND table_namespace = %(namespace)s AND table_name = %(table)s
 
 -- name: forget_folder
--- Of a table that is removed, under whatever name it was served.
-DELETE FROM etl_lake.iceberg_tables WHERE starts_with(metadata_location, %(folder)s || '/')
+-- Of a table that is removed, under whatever name it was served; Java writes file:/folder for file:///folder.
+DELETE FROM etl_lake.iceberg_tables
+WHERE starts_with(regexp_replace(metadata_location, '^file:/(?!/)', 'file:///'), %(folder)s || '/')

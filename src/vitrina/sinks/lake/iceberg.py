@@ -28,6 +28,7 @@ from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.types import ListType, NestedField
 
 from vitrina.sinks.lake.files import Files
+from vitrina.sinks.lake.place import spelled
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.parquet.keys import among
 
@@ -260,8 +261,8 @@ def unused(table: LakeTable, seconds: float) -> list[str]:
         for manifest in snapshot.manifests(io):
             used.add(manifest.manifest_path)
             used |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io)}
-    until = time.time() - seconds
-    return [path for path, changed in table.files.list(table.folder) if path not in used and changed <= until]
+    until, known = time.time() - seconds, set(map(spelled, used))
+    return [path for path, changed in table.files.list(table.folder) if path not in known and changed <= until]
 
 
 def delete(table: LakeTable, paths: Sequence[str]) -> None:

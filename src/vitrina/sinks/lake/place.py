@@ -23,6 +23,7 @@ URL = "VITRINA_LAKE_URL"
 WHERE = "set it where runners run: file:///folder, or s3://bucket/prefix"
 FOLDER, BUCKET = "file:///", "s3://"
 FILE = re.compile(r"file:///[^?#]*")
+BARE = re.compile(r"file:/(?!/)")
 S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]+(/[^/?#%]+)*")
 SAID = re.compile(r"AWS Error (?P<code>\w+)(?: \(HTTP status (?P<status>\d+)\))?")
 REFUSED = {
@@ -72,7 +73,7 @@ class Place:
 
     def reads(self, location: str) -> bool:
         """Whether a file is of a kind that is opened from here, in this lake or where it was before."""
-        return location.startswith((FOLDER, BUCKET) if self.is_bucket else FOLDER)
+        return spelled(location).startswith((FOLDER, BUCKET) if self.is_bucket else FOLDER)
 
     @cached_property
     def files(self) -> "Files":
@@ -103,6 +104,11 @@ class Place:
         found = RetryableError(f"the lake cannot be read or written: {error}")
         found.neighbour = LAKE_TARGET_PREFIX if said else ""
         return found
+
+
+def spelled(location: str) -> str:
+    """As we write it: Java writes `file:/folder` for `file:///folder`."""
+    return BARE.sub(FOLDER, location, count=1) if location.startswith("file:") else location
 
 
 def _is_refusal(code: str, status: int) -> bool:

@@ -11,7 +11,7 @@ from vitrina.meta.db import Connection
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.catalogue import BUILDING, SERVED, Pointer
 from vitrina.sinks.lake.extra import iceberg
-from vitrina.sinks.lake.place import Place
+from vitrina.sinks.lake.place import Place, spelled
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.parquet.writer import VERSION
 from vitrina.stores import Batch, Document, Field, Mark, Store
@@ -72,7 +72,9 @@ class LakeStore(Store):
     def _name_of(self, location: str) -> str:
         """The edition whose file that is; the mart's own name, if it is in no folder of ours."""
         namespace, _, table = self.mart.partition(".")
-        found = re.fullmatch(rf"/{namespace}/({table}-\d+)/metadata/[^/]+", location.removeprefix(self.place.url))
+        found = re.fullmatch(
+            rf"/{namespace}/({table}-\d+)/metadata/[^/]+", spelled(location).removeprefix(self.place.url)
+        )
         return f"{namespace}.{found[1]}" if found else self.mart
 
     def table(self, name: str) -> "LakeTable | None":

@@ -1,0 +1,1 @@
+"""Pipelines over Spark, on a real one."""
