@@ -61,6 +61,8 @@ def check_fields(plan: Plan) -> None:
     given += ["adopt"] if plan.adopt and not can.swaps else []
     if given:
         raise ConfigError(f"{', '.join(given)} is for an index, and {target} is none", "leave it out")
+    if plan.format and plan.format not in can.formats:
+        raise ConfigError(f"format is for a mart in files, and {target} is none", "leave it out, or name a folder")
     if can.needs_shadow and not plan.key:
         raise ConfigError(f"{target} needs a key", "set key: [column, …]; it becomes _id")
     if plan.publish == "atomic" and not can.commits_with_checkpoint:

@@ -14,3 +14,5 @@ class FilesShape(RowShape):
         if plan.mode == "live":
             said = "a mart in files is kept by mode full or incremental: every change writes a version of all of it"
             raise ConfigError(said, "set mode: full, with a schedule; a table, an index or ClickHouse can be live")
+        if plan.adopt:
+            raise ConfigError("adopt is for an index, and files are none", "leave it out")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vitrina.domain.errors import VitrinaError
@@ -11,7 +12,7 @@ from vitrina.engine.asking import Asked
 from vitrina.engine.job import Job, Mode
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
-from vitrina.sinks.documents.sink import DocumentSink, Visit, writer_of
+from vitrina.sinks.documents.sink import ABILITIES, DocumentSink, Visit, writer_of
 from vitrina.sinks.files.extra import parquet
 from vitrina.sinks.files.place import BUCKETS, Place
 from vitrina.sinks.files.shape import FilesShape
@@ -25,6 +26,8 @@ from vitrina.sql.describe import Column
 
 class FilesSink(DocumentSink):
     """Compared by a shadow, as documents are; written as versions of all of it."""
+
+    abilities = replace(ABILITIES, formats=("parquet",))
 
     def __init__(self, scheme: str) -> None:
         self.scheme = f"{scheme}:"
