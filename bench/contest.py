@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bench.ground import Ground, Took, fingerprint
+from bench.ground import Ground, Spent, Took, fingerprint
 from bench.report import Compared, Measured, Report, Target, out
 from vitrina.meta.db import Connection
 
@@ -109,15 +109,17 @@ class Contest:
             wanted = fingerprint(self.source, self.select)
             for way in ways if number % 2 == 0 else reversed(ways):
                 self.ground.execute("CHECKPOINT")
-                took = way.do(work.name)
+                with self.ground.processor() as spent:
+                    took = way.do(work.name)
                 assert fingerprint(self.ground.db, way.result) == wanted, f"{way.name}, {work.name}: the table differs"
-                self._keep(way, work, took, number)
+                self._keep(way, work, took, number, spent)
 
     def _is_slow(self, way: Way) -> bool:
         return any(max(self.measured[f"{way.name} {work.name}"]) > SLOW for work in self.works)
 
-    def _keep(self, way: Way, work: Work, took: Took, number: int) -> None:
-        out.print(f"round {number + 1}: {way.name}, {work.name} {took.seconds:.2f} s", highlight=False)
+    def _keep(self, way: Way, work: Work, took: Took, number: int, spent: Spent) -> None:
+        said = f"{took.seconds:.2f} s; processor: server {spent.server:.2f} s, beside it {spent.beside:.2f} s"
+        out.print(f"round {number + 1}: {way.name}, {work.name} {said}", highlight=False)
         self.measured.setdefault(f"{way.name} {work.name}", []).append(took.seconds)
         if took.memory_mb:
             self.measured.setdefault(f"{way.name} {MEMORY}", []).append(took.memory_mb)

@@ -41,6 +41,14 @@ class Took:
     run: int = 0
 
 
+@dataclass
+class Spent:
+    """Processor time, start-up of processes included: what a busy machine changes least."""
+
+    server: float = 0.0
+    beside: float = 0.0  # by this process and those that it started
+
+
 @dataclass(frozen=True)
 class Ground:
     """The warehouse."""
@@ -96,6 +104,18 @@ class Ground:
         """Until what was changed last is old enough for an incremental run to be sure that it has seen everything."""
         margin = self.settings.horizon_margin_seconds + 0.2
         self.wait_until(f"SELECT clock_timestamp() > max(modified) + interval '{margin} s' AS yes FROM {table}")
+
+    @contextmanager
+    def processor(self) -> Iterator[Spent]:
+        """What is used meanwhile."""
+        spent = Spent()
+        server, beside = self._server_seconds(), sum(os.times()[:4])
+        yield spent
+        spent.server, spent.beside = self._server_seconds() - server, sum(os.times()[:4]) - beside
+
+    def _server_seconds(self) -> float:
+        directory = Path(self.value("SELECT current_setting('data_directory')"))
+        return processes.cpu_seconds_of_family(int((directory / "postmaster.pid").read_text().split()[0]))
 
     def server_version(self) -> str:
         """Of Postgres."""

@@ -17,7 +17,7 @@ from vitrina.meta.db import Connection, fetch_all
 from vitrina.settings import Settings
 from vitrina.sinks.registry import abilities_of, check_fields, resolve_writer
 from vitrina.sources.registry import kind_of
-from vitrina.sources.source import Source
+from vitrina.sources.source import Kind, Source
 from vitrina.sql.guard import check_expression, check_select
 from vitrina.sql.live import guardable
 from vitrina.sql.live.impact import CHANGED
@@ -36,10 +36,19 @@ def check_plan(pipeline: Pipeline, settings: Settings, *, reads_only: bool = Fal
 
 
 def check_query(plan: Plan, settings: Settings) -> str:
-    """The SELECT by the grammar of its source's kind; a source that nobody knows is refused once it is opened."""
-    url = settings.sources.get(plan.source)
-    kind = kind_of(url.get_secret_value() if url else "")
-    return kind.check(plan.select, settings.allowed_source_schemas)
+    """The SELECT by the grammar of its source's kind."""
+    return kind_named(plan.source, settings).check(plan.select, settings.allowed_source_schemas)
+
+
+def tables_named(plan: Plan, settings: Settings) -> list[str]:
+    """The tables that the SELECT names, if they are such as may be marts of others."""
+    return kind_named(plan.source, settings).tables(plan.select)
+
+
+def kind_named(source: str, settings: Settings) -> Kind:
+    """The kind of a source; one that nobody knows is refused once it is opened."""
+    url = settings.sources.get(source)
+    return kind_of(url.get_secret_value() if url else "")
 
 
 def check_impact(plan: Plan, settings: Settings) -> dict[str, str]:

@@ -94,6 +94,7 @@ def stack(search: str | None, told: str) -> Iterator[Stack]:
     plug_in = {"PYTHONPATH": str(folder / "plug-in"), "SQLITE_MARTS": str(folder)}
     alerts = {"VITRINA_ALERTS__OPS__URL": told, "VITRINA_ALERTS__OPS__SECRET": "of these tests"}
     lake = {"VITRINA_LAKE_URL": f"file://{folder}/lake", "VITRINA_ALLOWED_LAKE_TABLES": "cinema.*"}
+    lake |= {"VITRINA_SOURCES__LAKE": f"duckdb://{folder}/vitrina/cinema/"}
     files = {"VITRINA_ALLOWED_FILES": f"file://{folder}/marts/*"}
     made = Stack.make(folder, **files, **found, **allowed, **lake, **plug_in, **alerts, **SMALL_DEMO)
     try:

@@ -69,7 +69,7 @@ def open_shelf(address: Address) -> Shelf:
 @pytest.fixture
 def shelf(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setattr(
-        registry, "KINDS", [POSTGRES, Kind(["shelf"], Abilities(), open_shelf, lambda select, _: select)]
+        registry, "KINDS", [POSTGRES, Kind(("shelf",), Abilities(), open_shelf, lambda select, _: select)]
     )
     know(lab, "shelf:///films")
     FILMS.clear()

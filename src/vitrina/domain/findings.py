@@ -22,6 +22,7 @@ class Phrase(Worded):
     DEFINER = "definer", "runs with its owner's rights (SECURITY DEFINER)"
     EXECUTES_TEXT = "executes_text", "executes SQL that is hidden in a text"
     INTRUSIVE = "intrusive", "is of extension {extension}, which reaches beyond the tables of a query"
+    REACHES_OUT = "reaches_out", "reaches beyond the tables of a query"
     CHANGING = "changing", "gives another value at every call: the mart would never equal the query"
     VOLATILE = "volatile", "is VOLATILE: it may have effects, or give another value at every call"
     READS_CATALOGUE = "reads_catalogue", "reads the server's catalogue, not data"

@@ -1,5 +1,6 @@
 """Filling a stage, or an empty mart: bytes from COPY to COPY, or rows, through the transforms if there are any."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
@@ -7,6 +8,7 @@ from typing import Protocol
 import psycopg
 from psycopg import sql
 
+from vitrina.domain.errors import ConfigError
 from vitrina.engine.job import Job
 from vitrina.meta.db import SEARCH_PATH, Connection
 from vitrina.sources.source import Source
@@ -15,6 +17,7 @@ from vitrina.transforms.frames import Batch
 
 FIND_AS_THE_QUERY = """SELECT set_config('search_path', coalesce(current_setting('vitrina.search_path', true),
                                                                 current_setting('search_path')), true)"""
+COLUMN = re.compile(r"line \d+, column (.+?)(?:: .*)?$", re.DOTALL)  # in the context of an error of COPY
 FIND_AS_EVER = "SELECT set_config('search_path', %s, true)"
 
 
@@ -58,6 +61,27 @@ def _read_as_written(conn: Connection, copy_format: str) -> Iterator[None]:
     conn.execute(FIND_AS_THE_QUERY)
     yield
     conn.execute(FIND_AS_EVER, [SEARCH_PATH])
+
+
+def copy_blocks(job: Job, target: Target, conn: Connection) -> int:
+    """All that a source gives in the form of COPY, of the types of the target; how many rows. A value that the server
+    refuses is told of by its column."""
+    try:
+        with target.copy_in(conn, "binary") as copy:
+            for block in job.reader.blocks(job.select):
+                job.check()
+                copy.write(block)
+    except (psycopg.DataError, ConfigError) as error:
+        raise _of_column(error) from error
+    return max(copy.cursor.rowcount, 0)
+
+
+def _of_column(error: Exception) -> Exception:
+    cause = error if isinstance(error, psycopg.DataError) else error.__cause__
+    if not isinstance(cause, psycopg.DataError) or not (found := COLUMN.search(cause.diag.context or "")):
+        return error
+    said = f"column {found[1]} has a value that Postgres refuses: {cause.diag.message_primary}"
+    return ConfigError(said, "filter it out, or convert it in the query")
 
 
 def write_across(job: Job, batches: Iterable[Batch], target: Target, conn: Connection) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from vitrina.domain.reasons import Reason
 from vitrina.domain.run import Counts
 from vitrina.domain.wording import Because
 from vitrina.engine.converge import MartSql
-from vitrina.engine.filling import Target, copy_across, write_across
+from vitrina.engine.filling import Target, copy_across, copy_blocks, write_across
 from vitrina.engine.job import Found, Job, StepResult, ask, execute, write
 from vitrina.engine.mart import Mart
 from vitrina.engine.query import QueryText
@@ -144,6 +144,9 @@ class Work:
         """Everything the query gives, through the transforms, and in key order if its source can be told to; how many
         rows were read and written."""
         job, reader = self.job, self.job.reader
+        if reader.abilities.gives_blocks and job.transformer is None:
+            rows = copy_blocks(job, target, conn)
+            return rows, rows
         if not reader.abilities.speaks_sql:
             return write_across(job, reader.rows(job.select, job.batch_size), target, conn)
         ordered = self.query.whole() + sql.SQL(" ORDER BY ") + self.key_columns("q")

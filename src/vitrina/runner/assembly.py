@@ -17,13 +17,12 @@ from vitrina.meta.repos.checks import CheckRepo
 from vitrina.meta.repos.leases import Claim
 from vitrina.meta.repos.state import written_to
 from vitrina.meta.repos.upstream import UpstreamRepo, naming_writers
-from vitrina.planning import make_job, reads_of, resolve_key, vet_checks, vet_plan
+from vitrina.planning import make_job, reads_of, resolve_key, tables_named, vet_checks, vet_plan
 from vitrina.runner.control import RunControl
 from vitrina.runner.ledger import Ledger
 from vitrina.runner.runlog import RunLog
 from vitrina.sources.connections import Connections
 from vitrina.sources.source import Source
-from vitrina.sql.lineage import tables_of
 
 L = TypeVar("L", bound=Ledger)
 
@@ -43,7 +42,7 @@ class Assembly:
     def job(self, conn: Connection) -> Job:
         """The plan, guarded, and where it goes on; `conn` reads the meta-store."""
         claim, plan, settings, upstream = self.claim, self.plan, self.connections.settings, UpstreamRepo(conn)
-        with naming_writers(upstream.above, tables_of(plan.select)):
+        with naming_writers(upstream.above, tables_named(plan, settings)):
             for finding in vet_plan(self.reader, plan, settings):
                 self.log.say("warning", Event.FINDING, **fields_of(finding))
         upstream.keep(claim.pipeline_id, claim.version, plan.target, reads_of(self.reader, plan))

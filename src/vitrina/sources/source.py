@@ -25,6 +25,7 @@ from vitrina.settings import Settings
 from vitrina.sources.sight import MODES, Seen, Sight, lacking
 from vitrina.sql.describe import Column
 from vitrina.sql.guard import check_select
+from vitrina.sql.lineage import tables_of
 from vitrina.transforms import Row
 from vitrina.transforms.frames import Batch
 
@@ -38,6 +39,7 @@ class Abilities:
     has_catalogue: bool = False  # of Postgres: tells what a query reads, calls and depends on
     has_horizon: bool = False  # tells up to where the rows of a cursor are final, and whether it has gone back
     is_capturable: bool = False  # its changes can be followed
+    gives_blocks: bool = False  # its rows come as COPY takes them, in binary, without anybody looking at one
 
 
 Ability = Literal["speaks_sql", "has_catalogue", "has_horizon", "is_capturable"]
@@ -100,11 +102,14 @@ def hide_secrets(url: str) -> str:
 class Kind:
     """A kind of source: by which schemes its addresses begin, what it can do at most, and how one is opened."""
 
-    schemes: Collection[str]
+    schemes: tuple[str, ...]
     abilities: Abilities
     open: Callable[[Address], "Source"]
     check: Callable[[str, Collection[str]], str] = check_select  # a SELECT by grammar, given the allowed schemas
     shown: Callable[[str], str] = hide_secrets  # an address without its secrets
+    tables: Callable[[str], list[str]] = (
+        tables_of  # that a SELECT names, as schema.table: of Postgres, which may be marts
+    )
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,10 @@ class Source(ABC):
     @abstractmethod
     def rows(self, select: str, size: int) -> Iterator[Batch]:
         """All that a SELECT gives, about `size` rows at a time, every value as text."""
+
+    def blocks(self, select: str) -> Iterator[bytes]:
+        """The same in the binary form of COPY, in the types that `describe` tells; of a kind that gives blocks."""
+        raise AssertionError(f"{self.name} gives no blocks")
 
     def own_settings(self) -> dict[str, str]:
         """What a statement that reads the SELECT where the mart is has to run with, to give the same."""

@@ -73,7 +73,7 @@ def describe(conn: Connection, select: str) -> list[Column]:
         described = _describe_statement(conn, select)
         conn.execute(PIN)
     columns = _columns(conn, described)
-    _check_names(columns)
+    check_names(columns)
     return columns
 
 
@@ -94,7 +94,8 @@ def _columns(conn: Connection, described: Sequence[tuple[str, int, int]]) -> lis
     ]
 
 
-def _check_names(columns: Iterable[Column]) -> None:
+def check_names(columns: Iterable[Column]) -> None:
+    """A ConfigError for names that a mart cannot have."""
     seen = set()
     for column in columns:
         if column.name == "?column?":

@@ -5,19 +5,18 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date
-from itertools import repeat
-from operator import eq
-from uuid import UUID
+from typing import Any
 
 from vitrina.domain.errors import ConfigError
 from vitrina.plug_ins import brought
 from vitrina.sql.describe import Column
 from vitrina.transforms import REGISTRY, Row, Transform
+from vitrina.transforms.forms import AsRows, Form, changed, received
+from vitrina.transforms.frames import Batch, Values
+from vitrina.transforms.keys import Keys
 from vitrina.transforms.lines import line_of
 
 ENTRY_POINTS = "vitrina.transforms"
-EXACT = frozenset({str, int, UUID, date, bytes})  # equal only if they are the same; of others, how they are written
 
 
 def load_transforms(modules: Sequence[str]) -> None:
@@ -57,7 +56,7 @@ def resolve_transformer(names: Sequence[str], columns: Sequence[Column], key: Se
         _check_columns(step, columns, key)
         columns = [c for c in columns if c.name not in step.drops]
         columns += [Column(column, type_, builtin=False) for column, type_ in step.adds.items()]
-        chain.append((step, frozenset(c.name for c in columns)))
+        chain.append((step, tuple(columns)))
     return Transformer(tuple(chain), tuple(columns), tuple(key), source)
 
 
@@ -75,7 +74,7 @@ def _check_columns(step: Transform, columns: Sequence[Column], key: Sequence[str
 class Transformer:
     """Applies the chain; `columns` is what comes out of it."""
 
-    chain: tuple[tuple[Transform, frozenset[str]], ...]
+    chain: tuple[tuple[Transform, tuple[Column, ...]], ...]  # each with the columns after it
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     source: tuple[Column, ...]  # what goes into it
@@ -88,77 +87,75 @@ class Transformer:
         return replace(self, key=key)
 
     def apply(self, rows: list[Row]) -> list[Row]:
-        """A batch through every transform; a ConfigError names transform and row, and nothing is written."""
-        keys = self._keys(rows)
-        before = set(keys)
-        if len(before) < len(keys):
-            name = self._name(rows[_repeated(keys)])
-            raise ConfigError(f"the query gives a key twice: {name}", "make the key unique in the query")
-        for step, names in self.chain:
-            rows = self._run(step, rows)
-            before = self._check(step, names, before, rows)
-        return rows
+        """A batch of rows, as rows again."""
+        return self._through(AsRows(self.source, rows)).rows()
 
-    def _run(self, step: Transform, rows: list[Row]) -> list[Row]:
+    def put_through(self, batch: Batch | Values) -> Form:
+        """A batch as it was sent, in whatever form the last transform gives."""
+        return self._through(received(batch, self.source, self.chain[0][0].batch if self.chain else "rows"))
+
+    def _through(self, held: Form) -> Form:
+        """Through every transform; a ConfigError names transform and row, and nothing is written."""
+        keys = held.keys(self.key)
+        if (again := keys.repeated()) is not None:
+            name = self._name(held, again)
+            raise ConfigError(f"the query gives a key twice: {name}", "make the key unique in the query")
+        for step, columns in self.chain:
+            if held.form != step.batch:
+                held = changed(held, step.batch)
+                keys = held.keys(self.key)
+            held = self._run(step, held, columns)
+            keys = self._check(step, keys, held)
+        return held
+
+    def _run(self, step: Transform, held: Form, columns: tuple[Column, ...]) -> Form:
+        result = self._call(step, held)
         try:
-            return list(step.function(rows))
+            return held.taken(result, columns)
+        except ConfigError as error:
+            raise ConfigError(f"transform {step.name!r} {error.message}", error.remedy) from error.__cause__
+
+    def _call(self, step: Transform, held: Form) -> Any:
+        try:
+            return _called(step, held, 0, len(held))
         except MemoryError:
             raise
         except Exception as error:
-            where = self._find_culprit(step, rows) + line_of(error, step.function)
+            where = self._find_culprit(step, held) + line_of(error, step.function)
             raise ConfigError(f"transform {step.name!r} raised {type(error).__name__}: {error}{where}") from error
 
-    def _find_culprit(self, step: Transform, rows: list[Row]) -> str:
-        """Which row it fails on, found by trying them one at a time."""
-        for row in rows:
-            try:
-                list(step.function([dict(row)]))
-            except Exception:
-                return f", at the row with {self._name(row)}"
-        return ""
+    def _find_culprit(self, step: Transform, held: Form) -> str:
+        """Which row it fails on, found by halves."""
+        start, end = 0, len(held)
+        while end - start > 1:
+            middle = (start + end) // 2
+            start, end = (start, middle) if _fails(step, held, start, middle) else (middle, end)
+        return f", at the row with {self._name(held, start)}" if _fails(step, held, start, end) else ""
 
-    def _check(self, step: Transform, names: frozenset[str], before: set[object], rows: list[Row]) -> set[object]:
-        """The keys that are left. Every row is looked at, so this is what a transform costs beside itself."""
-        if others := [row for row in rows if not isinstance(row, dict)]:
-            kind = type(others[0]).__name__
-            raise ConfigError(f"transform {step.name!r} returned {kind} instead of a dict: {others[0]!r:.80}")
-        if not all(map(eq, map(dict.keys, rows), repeat(names))):
-            row = next(row for row in rows if row.keys() != names)
-            raise ConfigError(f"transform {step.name!r} returned the wrong columns: {_difference(names, row)}")
-        keys = self._keys(rows)
-        after = set(keys)
-        if not after <= before:
-            made_up = next(row for row, key in zip(rows, keys, strict=True) if key not in before)
-            raise ConfigError(f"transform {step.name!r} made up a key: {self._name(made_up)} was not in the batch")
-        if len(after) < len(keys):
-            raise ConfigError(f"transform {step.name!r} returned {self._name(rows[_repeated(keys)])} twice")
-        return after
+    def _check(self, step: Transform, before: Keys, held: Form) -> Keys:
+        """The keys that are left."""
+        keys = held.keys(self.key)
+        if (made_up := keys.made_up(before)) is not None:
+            name = self._name(held, made_up)
+            raise ConfigError(f"transform {step.name!r} made up a key: {name} was not in the batch")
+        if (again := keys.repeated()) is not None:
+            raise ConfigError(f"transform {step.name!r} returned {self._name(held, again)} twice")
+        return keys
 
-    def _keys(self, rows: list[Row]) -> list[object]:
-        """Of each row its key, as something that is equal only to itself: 1, 1.0 and True are three."""
-        columns = [_all_exact([row[name] for row in rows]) for name in self.key]
-        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
-
-    def _name(self, row: Row) -> str:
+    def _name(self, held: Form, number: int) -> str:
+        row = held.row(number)
         return ", ".join(f"{name} = {row.get(name)}" for name in self.key)
 
 
-def _difference(names: frozenset[str], row: Row) -> str:
-    missing, extra = sorted(names - row.keys()), sorted(row.keys() - names)
-    said = [f"without {', '.join(missing)}"] if missing else []
-    said += [f"with {', '.join(extra)}, which it does not declare in adds"] if extra else []
-    return " and ".join(said)
+def _called(step: Transform, held: Form, start: int, end: int) -> Any:
+    """What a function makes of some of the rows; one that gives rows may give one after the other."""
+    result = step.function(held.part(start, end))
+    return list(result) if step.batch == "rows" else result
 
 
-def _all_exact(values: list[object]) -> list[object]:
-    return values if EXACT.issuperset(map(type, values)) else [_exact(value) for value in values]
-
-
-def _exact(value: object) -> object:
-    return value if type(value) in EXACT else repr(value)
-
-
-def _repeated(keys: Sequence[object]) -> int:
-    """Where some key comes for the second time."""
-    first = {key: n for n, key in reversed(list(enumerate(keys)))}
-    return next(n for n, key in enumerate(keys) if first[key] != n)
+def _fails(step: Transform, held: Form, start: int, end: int) -> bool:
+    try:
+        _called(step, held, start, end)
+    except Exception:
+        return True
+    return False

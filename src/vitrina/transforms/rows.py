@@ -1,12 +1,12 @@
 """Rows from what Postgres sent, and as COPY takes them; without a connection, in the process that transforms them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import psycopg
 from psycopg._copy_base import format_row_text  # what Copy.write_row calls; there is no other way without a session
-from psycopg.adapt import AdaptersMap, Loader, Transformer
+from psycopg.adapt import AdaptersMap, Dumper, Loader, Transformer
 from psycopg.pq import Format
 
 from vitrina.domain.errors import ConfigError
@@ -27,6 +27,16 @@ class TextLoader(Loader):
         return bytes(data).decode()
 
 
+class HexDumper(Dumper):
+    """Bytes as Postgres writes them: without a session the driver does as servers of old did."""
+
+    oid = psycopg.adapters.types["bytea"].oid
+
+    def dump(self, obj: bytes | bytearray | memoryview) -> bytes:
+        """The text."""
+        return b"\\x" + bytes(obj).hex().encode()
+
+
 def register_loaders(adapters: AdaptersMap) -> None:
     """How a transform sees values where that is not as the driver gives them."""
     adapters.register_loader("interval", TextLoader)
@@ -42,6 +52,8 @@ class _Adapting:
     def __init__(self) -> None:
         self.adapters = AdaptersMap(psycopg.adapters)
         register_loaders(self.adapters)
+        for type_ in (bytes, bytearray, memoryview):
+            self.adapters.register_dumper(type_, HexDumper)
 
 
 @contextmanager
@@ -57,23 +69,28 @@ def python_forms() -> Iterator[None]:
 
 def load_rows(batch: Batch | Values) -> list[Row]:
     """As a transform sees them."""
-    names = batch.names
+    return [dict(zip(batch.names, row, strict=True)) for row in load_values(batch)]
+
+
+def load_values(batch: Batch | Values) -> Sequence[Sequence[Any]]:
+    """The values of each row."""
     if isinstance(batch, Values):
-        return [dict(zip(names, row, strict=True)) for row in batch.rows]
+        return batch.rows
     adapting = Transformer(_Adapting())
     adapting.set_loader_types(batch.types, Format.TEXT)
     load = adapting.load_sequence
     with python_forms():
-        return [dict(zip(names, load(fields(line)), strict=True)) for line in batch.lines]
+        return [load(fields(line)) for line in batch.lines]
 
 
-def format_rows(rows: list[Row], columns: Sequence[Column]) -> bytearray:
+def format_values(rows: Iterable[Iterable[Any]], columns: Sequence[Column]) -> bytearray:
     """Rows as COPY text; what goes into a json column is written as JSON."""
-    writers = {c.name: JSON_TYPES[c.type] for c in columns if c.type in JSON_TYPES}
-    names = [c.name for c in columns]
-    text, adapting = bytearray(), Transformer(None)
+    writers = {n: JSON_TYPES[c.type] for n, c in enumerate(columns) if c.type in JSON_TYPES}
+    text, adapting = bytearray(), Transformer(_Adapting())
     with translated():
         for row in rows:
-            values = row | {name: write(row[name]) for name, write in writers.items()} if writers else row
-            format_row_text([*map(values.__getitem__, names)], adapting, text)
+            values = [*row]
+            for n, write in writers.items():
+                values[n] = write(values[n])
+            format_row_text(values, adapting, text)
     return text

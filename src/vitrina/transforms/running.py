@@ -13,7 +13,6 @@ from vitrina.transforms import Row
 from vitrina.transforms.chain import Transformer, reach_working_folder
 from vitrina.transforms.frames import Batch, Done, Order, Values
 from vitrina.transforms.lines import traced
-from vitrina.transforms.rows import format_rows, load_rows
 from vitrina.transforms.workers import POOL, Worker
 
 Give = Literal["rows", "text"]
@@ -119,12 +118,12 @@ class Here:
         """Done at once."""
         del check, seconds
         try:
-            rows = self.transformer.apply(load_rows(order.batch))
+            held = self.transformer.put_through(order.batch)
+            self._done = Done(len(held), held.text() if order.give == "text" else held.rows())
         except ConfigError as error:
             if error.__cause__:
                 log.error("a transform went wrong", exception=traced(error))
             raise
-        self._done = Done(len(rows), format_rows(rows, self.transformer.columns) if order.give == "text" else rows)
 
     def take(self) -> Done:
         """The last."""

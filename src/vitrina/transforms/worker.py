@@ -17,7 +17,6 @@ from vitrina.transforms import REGISTRY
 from vitrina.transforms.chain import Transformer, load_transforms, resolve_transformer
 from vitrina.transforms.frames import Done, Order, Ready, Refused, send, unpack
 from vitrina.transforms.lines import traced
-from vitrina.transforms.rows import format_rows, load_rows
 
 MEGABYTE = 1 << 20
 
@@ -73,9 +72,9 @@ def _answer(order: Order) -> Done | Refused:
 
 def _carry_out(order: Order) -> Done:
     transformer: Transformer = resolve_transformer(order.steps, order.columns, order.key)
-    rows = transformer.apply(load_rows(order.batch))
-    result: Any = format_rows(rows, transformer.columns) if order.give == "text" else rows
-    return Done(len(rows), result)
+    held = transformer.put_through(order.batch)
+    result: Any = held.text() if order.give == "text" else held.rows()
+    return Done(len(held), result)
 
 
 if __name__ == "__main__":

@@ -15,18 +15,18 @@ from vitrina.control.problems import NotFound
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.events import Said
 from vitrina.domain.lifecycle import Status
-from vitrina.domain.pipeline import WAREHOUSE, Pipeline, resolve
+from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
 from vitrina.log import log
 from vitrina.meta.compatibility import find, misfit
 from vitrina.meta.db import fetch_all, queries
 from vitrina.meta.repos.captures import CaptureRepo
 from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
-from vitrina.planning import check_plan
+from vitrina.planning import check_plan, kind_named, tables_named
+from vitrina.settings import Settings
 from vitrina.sources.connections import Connections
-from vitrina.sources.source import Source
-from vitrina.sql.guard import check_select
-from vitrina.sql.lineage import Catalog, tables_of, trace
+from vitrina.sources.source import Kind, Source
+from vitrina.sql.lineage import Catalog, trace
 from vitrina.transforms.chain import resolve_transformer
 
 RUNNERS = queries("runners")
@@ -124,17 +124,16 @@ class Inspection:
     def flows(self) -> list[Flow]:
         """From tables to every mart, by the text of the queries and what was resolved before: no source is asked."""
         with self.plane.session() as conn:
-            schemas = tuple(self.plane.settings.allowed_source_schemas)
             known = {row["id"]: row for row in fetch_all(conn, LINEAGE["flows"])}
-            return [_flow(stored, schemas, known.get(stored.id)) for stored in PipelineRepo(conn).all()]
+            return [_flow(stored, self.plane.settings, known.get(stored.id)) for stored in PipelineRepo(conn).all()]
 
     def _lineage_of(self, stored: StoredPipeline, readers: "Readers") -> dict[str, Any]:
         known: dict[str, Any] = {"pipeline": stored.name, "target": stored.target, "tables": [], "columns": []}
         try:
             plan = check_plan(Pipeline.parse(stored.config), self.plane.settings, reads_only=True)
-            known["tables"] = tables_of(plan.select)
+            known["tables"] = tables_named(plan, self.plane.settings)
             reader = readers.of(plan.source)
-            sources = trace(plan.select, _catalog(reader, known["tables"]))
+            sources = trace(plan.select, _catalog(reader, known["tables"])) if reader.abilities.has_catalogue else {}
             columns = reader.describe(plan.select)
             output = resolve_transformer(plan.transforms, columns, plan.key).columns
             known["columns"] = [
@@ -160,11 +159,11 @@ class Readers:
         return self.opened[source]
 
 
-def _flow(stored: StoredPipeline, schemas: tuple[str, ...], known: DictRow | None) -> Flow:
+def _flow(stored: StoredPipeline, settings: Settings, known: DictRow | None) -> Flow:
     """A row written by hand may hold no plan: then it reads nothing that we know of."""
     try:
         plan = resolve(Pipeline.parse(stored.config))
-        tables, source = _tables(plan.select, schemas), plan.source
+        tables, source = _tables(plan, settings), plan.source
     except VitrinaError:
         tables, source = (), WAREHOUSE
     prefix = "" if source == WAREHOUSE else f"{source}: "
@@ -173,9 +172,13 @@ def _flow(stored: StoredPipeline, schemas: tuple[str, ...], known: DictRow | Non
     return Flow(stored.id, stored.name, stored.status, reads, stored.target, known["age"] if known else None)
 
 
+def _tables(plan: Plan, settings: Settings) -> tuple[str, ...]:
+    return _tables_of(kind_named(plan.source, settings), plan.select, tuple(settings.allowed_source_schemas))
+
+
 @lru_cache(maxsize=10_000)
-def _tables(select: str, schemas: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(tables_of(check_select(select, schemas)))
+def _tables_of(kind: Kind, select: str, schemas: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(kind.tables(kind.check(select, schemas)))
 
 
 def _catalog(reader: Source, tables: list[str]) -> Catalog:

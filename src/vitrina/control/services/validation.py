@@ -27,13 +27,12 @@ from vitrina.engine.work import Work
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture
 from vitrina.meta.repos.upstream import Writer, naming_writers, require_no_circle
-from vitrina.planning import check_query, judge_check, make_job, reads_of, resolve_key
+from vitrina.planning import check_query, judge_check, make_job, reads_of, resolve_key, tables_named
 from vitrina.sinks.registry import abilities_of, check_fields, resolve_asked
 from vitrina.sinks.table.mart import Foreseen, foresee_mart
 from vitrina.sources.connections import Connections
 from vitrina.sources.source import Source
 from vitrina.sql.describe import Column
-from vitrina.sql.lineage import tables_of
 from vitrina.sql.live import understand
 from vitrina.sql.owned import foreign_code, foreign_owner
 from vitrina.sql.unique import is_unique_by_grouping
@@ -72,7 +71,7 @@ class Validation:
             self._check_target(plan)
             with self._found("source_query", pipeline.source_query or ""):
                 plan = plan.model_copy(update={"select": check_query(plan, self.connections.settings)})
-                makers = naming_writers(self.above, tables_of(plan.select))
+                makers = naming_writers(self.above, tables_named(plan, self.connections.settings))
                 with makers, self.connections.resolve_reader(plan.source) as reader:
                     begins = (pipeline.source_query or "").find(plan.select)
                     with _placed(lambda at: at + begins):
