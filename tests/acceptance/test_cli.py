@@ -1,5 +1,7 @@
 """The command line as a user meets it: real processes, a home of its own, exit codes."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +102,34 @@ def test_once_is_0_when_the_run_has_succeeded(cli: Cli, lab: Lab) -> None:
     lab.assert_equal(pipeline)
     cli("runner", "--once", "--pipeline", str(pipeline.id))
     assert lab.value("SELECT count(*) FROM etl.etl_runs WHERE status = 'SUCCESS'") == 2
+
+
+WATCHED = """
+import sys
+from pathlib import Path
+from vitrina.cli import app
+from vitrina.runner.executor import PipelineExecutor
+
+execute = PipelineExecutor.execute
+
+def watched(*given):
+    before = {*sys.modules}
+    try:
+        return execute(*given)
+    finally:
+        Path("imported").write_text(" ".join(sorted(sys.modules.keys() - before)))
+
+PipelineExecutor.execute = watched
+app(["runner", "--once", "--pipeline", "mart"])
+"""
+
+
+def test_a_first_run_waits_for_no_import(cli: Cli, lab: Lab, tmp_path: Path) -> None:
+    """What runs need is there once a runner has started; else each `runner --once` counts it as the run's."""
+    lab.add(source_query=FILMS, key=["film_id"])
+    done = subprocess.run([sys.executable, "-c", WATCHED], env=cli.environment, cwd=tmp_path, capture_output=True)
+    assert b"mart: IDLE" in done.stdout, done.stderr
+    assert (tmp_path / "imported").read_text() == ""
 
 
 def test_once_is_1_when_it_has_not(cli: Cli, lab: Lab) -> None:

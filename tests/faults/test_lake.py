@@ -7,6 +7,7 @@ import pytest
 
 from tests.lake import LakeSink
 from tests.support import Lab
+from vitrina.domain.pipeline import BATCH_SIZE
 from vitrina.meta.repos import state
 from vitrina.sinks.lake import delivery
 from vitrina.testing import SinkUnderFaults
@@ -41,6 +42,18 @@ def test_what_a_killed_runner_leaves_is_removed(lake: LakeSink) -> None:
     assert lake.unreferenced()
     nursery.take_over(pipeline)
     assert_equal(lake, pipeline)
+    assert not lake.unreferenced()
+
+
+@pytest.mark.parametrize(
+    "point", ["before send:1", "after send:1", "before checkpoint:5", "after checkpoint:5", "before swap:1"]
+)
+def test_a_load_in_one_go_that_is_killed_begins_again(lake: LakeSink, point: str) -> None:
+    pipeline, nursery = items(lake, 60, batch_size=BATCH_SIZE), Nursery(lake.lab)
+    nursery.kill_at(pipeline, killed(point))
+    nursery.take_over(pipeline)
+    assert_equal(lake, pipeline)
+    assert len(lake.table.metadata.snapshots) == 1
     assert not lake.unreferenced()
 
 

@@ -44,7 +44,12 @@ def test_migrating_again_changes_nothing(lab: Lab) -> None:
     assert lab.sql("SELECT * FROM etl.etl_pipelines") == before
 
 
-def test_four_may_migrate_at_once(empty_db: str) -> None:
+@pytest.mark.parametrize("isolation", ["read committed", "serializable"])
+def test_four_may_migrate_at_once(empty_db: str, isolation: str) -> None:
+    with psycopg.connect(empty_db, autocommit=True) as conn:
+        named = sql.Identifier(conn.info.dbname)
+        setting = sql.SQL("ALTER DATABASE {} SET default_transaction_isolation = {}")
+        conn.execute(setting.format(named, sql.Literal(isolation)))
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(build, [empty_db] * 4))
     require(empty_db)

@@ -16,6 +16,7 @@ from vitrina.domain.schedule import check_duration, check_schedule
 
 ModeName: TypeAlias = Literal["full", "incremental", "live"]
 WAREHOUSE = "warehouse"
+BATCH_SIZE = 5_000  # unless a pipeline, or its kind of mart, says another
 MAX_DEPTH = 32  # of what is kept as it is: Elasticsearch takes 20, and JSON and YAML are read and shown recursively
 
 
@@ -60,7 +61,7 @@ class Pipeline(BaseModel):
     )
     incremental_key: str | None = Field(default=None, description="A column that grows with every change.")
     incremental_id_key: str | None = Field(default=None, description="A unique column that breaks ties.")
-    batch_size: int = Field(default=5_000, ge=1, le=1_000_000, description="Rows in a transaction.")
+    batch_size: int = Field(default=BATCH_SIZE, ge=1, le=1_000_000, description="Rows in a transaction.")
     schedule_interval: str | None = Field(
         default=None, description="30s, 5m, 1h, 1d, or a cron line; left out: on request only."
     )

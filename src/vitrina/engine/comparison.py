@@ -85,7 +85,7 @@ class Comparison:
 
     def foretell(self) -> Because | None:
         """Why the rows of the keys found would not be read by key, if every key differed; None when they would."""
-        size = self.job.batch_size
+        size = self.job.rows_at_once
         [some] = self.job.reader.fetch(self.work.query.some_keys(size))
         if not some["keys"]:
             return None
@@ -123,7 +123,7 @@ class Differing:
         """Why the rows of the keys found cannot be read by key; None when they can."""
         if self.work.staged or not self.found:
             return None
-        size = min(self.job.batch_size, self.found)
+        size = min(self.job.rows_at_once, self.found)
         args = fetch(conn, sql.SQL("SELECT {} AS args").format(key_arrays(self.keys)), [0, size])["args"]
         return self.work.why_costly(self.work.query.by_keys(), args, -(-self.found // size))
 

@@ -12,7 +12,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from vitrina.domain.events import Event, Measured
-from vitrina.domain.pipeline import Plan
+from vitrina.domain.pipeline import BATCH_SIZE, Plan
 from vitrina.domain.positions import Position
 from vitrina.domain.run import NOTHING, Counts, RunOptions
 from vitrina.domain.wording import Data
@@ -233,9 +233,15 @@ class Job:
             start = upper
 
     @property
+    def has_usual_batches(self) -> bool:
+        """Whether nobody has said how many rows a batch has."""
+        return self.batch_size == BATCH_SIZE
+
+    @property
     def rows_at_once(self) -> int:
         """How many rows a transaction takes: a batch, or less where rows are large and have to be held in memory."""
-        return min(self.batch_size, self.writer.most_rows)
+        wanted = self.writer.abilities.usual_batch if self.has_usual_batches else self.batch_size
+        return min(wanted, self.writer.most_rows)
 
     @property
     def stays_inside(self) -> bool:

@@ -69,6 +69,9 @@ class Load:
         if why_whole:
             yield from self._whole(whole_load(self.work, why_whole), is_costly=False)
             return
+        if self.work.streams:
+            yield self._stream
+            return
         ranges, reading = yield from finding(self._find_bounds)
         if reading.how is How.BY_RANGE:
             yield from self._ranges(ranges, self.job.batch_size)
@@ -114,6 +117,8 @@ class Load:
 
     def foretell(self) -> Reading:
         """How it will be read, by the same bounds; nothing is written."""
+        if self.work.streams:
+            return Reading(How.AT_ONCE)
         bounds = self.job.reader.fetch(self.work.query.bounds_as_text(self.job.rows_at_once))
         return self._read_how(Ranges.between(self.work.query, [row["bound"] for row in bounds]))
 
@@ -129,6 +134,15 @@ class Load:
         with self._explained():
             rows = self._insert(conn, scope, self.work.key_columns("t"), [ends, query.as_string(None)])
         return self._loaded(Counts(read=rows, written=rows), number + 1, len(ranges))
+
+    def _stream(self, conn: Connection) -> StepResult:
+        """Everything that the query gives, as it comes."""
+        loader = self.job.writer.loader
+        assert loader is not None
+        with self._explained():
+            rows = loader.load(self.job.reader, self.work.query, self.work.mart, conn, self.job.check)
+        counts = Counts(read=rows, written=rows)
+        return StepResult(Event.LOADED, counts, FullPosition("load", rows, rows), is_batch=True)
 
     def _load_all(self, why: str | None, conn: Connection, *, is_costly: bool) -> StepResult:
         """Everything that the query gives: inside Postgres if ranges would be costly there, else through here."""

@@ -69,6 +69,13 @@ class Work:
         return self.job.stays_inside and self.mart.seal is None
 
     @property
+    def streams(self) -> bool:
+        """Whether an empty mart takes all rows as they come: not in batches that somebody has asked for, and on their
+        way nobody changes them or asks about them."""
+        job, asked = self.job, any(check.is_by_row for check in self.job.plan.checks)
+        return job.writer.abilities.streams and job.has_usual_batches and self.stays_inside and not asked
+
+    @property
     def staged(self) -> bool:
         """Whether rows come from the stage."""
         return self.staged_rows is not None
@@ -176,7 +183,7 @@ class Work:
         """Why reading the query batch by batch would cost too much; None when it does not."""
         by_batch, _ = self.job.reader.cost(one_batch, args)
         whole, rows = self.job.reader.cost(self.query.whole())
-        staged = min(rows, batches * self.job.batch_size)  # the planner may think of far more rows than there are
+        staged = min(rows, batches * self.job.rows_at_once)  # the planner may think of far more rows than there are
         if by_batch * batches <= LENIENCY * (whole + staged * STAGED_ROW_COST):
             return None
         return Reason.KEY_NOT_PUSHED.of(batches=batches, by_batch=by_batch, whole=whole)

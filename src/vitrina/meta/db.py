@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, LiteralString, Self, TypeAlias, cast
 
 import psycopg
-from psycopg import errors, generators, pq, sql
+from psycopg import IsolationLevel, errors, generators, pq, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import DictRow, dict_row, scalar_row
 
@@ -56,7 +56,8 @@ BOUNDED = """CASE WHEN pg_catalog.has_parameter_privilege('temp_file_limit', 'SE
 
 
 class Session(psycopg.Connection[DictRow]):
-    """A session whose names mean what the server's own catalogue says, from its first statement on."""
+    """A session whose names mean what the server's own catalogue says, from its first statement on. Its transactions
+    see what others did while they waited, unless they say otherwise. Both whatever a role or a database sets."""
 
     @classmethod
     def connect(cls, conninfo: str = "", **options: Any) -> Self:
@@ -70,6 +71,7 @@ class Session(psycopg.Connection[DictRow]):
                 raise
             conn = super().connect(conninfo, **options)
         _require_pinned(conn)
+        conn.isolation_level = IsolationLevel.READ_COMMITTED
         return conn
 
 

@@ -34,6 +34,7 @@ from vitrina.runner.upstream import UpstreamDesk
 from vitrina.runner.waiting import WaitingDesk
 from vitrina.runner.waker import Waker
 from vitrina.sources.connections import Connections
+from vitrina.sql import grammar
 from vitrina.tracing import tracing
 from vitrina.transforms.chain import load_transforms
 from vitrina.transforms.running import begin_worker
@@ -137,6 +138,7 @@ class Runner:
         """What must be right before anything runs."""
         if self.settings.transform_modules:
             begin_worker(self.settings)  # somebody will want it, and it loads them while this process does
+        grammar.load()
         load_transforms(self.settings.transform_modules)
         find_destinations(self.settings)
         compatibility.require(self.connections.listen)

@@ -49,10 +49,7 @@ class ShadowSql(MartSql):
 
     def compare(self, scope: sql.Composable, part: sql.Composable | None = None) -> sql.Composed:
         """By key and hash."""
-        keys = COMMA.join(column_of("t", name) for name in self.mart.key)
-        text = "(SELECT {}, {} FROM {} AS t)"
-        documents = sql.SQL(text).format(keys, HASHED, made_once(self.documents(scope), self.mart.key))
-        return super().compare(documents, part)
+        return super().compare(self._hashed(scope), part)
 
     def part(self, condition: sql.Composable) -> sql.Composed:
         """What is deleted and not yet forgotten is no part of it."""
@@ -65,7 +62,7 @@ class ShadowSql(MartSql):
             """
             WITH src AS MATERIALIZED ({source}),
             put AS (INSERT INTO {shadow} ({names}) SELECT {values} FROM src AS d ORDER BY {order})
-            SELECT count(*) AS written, {lines} AS lines FROM src AS d
+            SELECT (SELECT count(*) FROM src) AS written, {lines}
             """
         ).format(
             source=self._source(scope),
@@ -73,7 +70,7 @@ class ShadowSql(MartSql):
             names=self._names(),
             values=self._values("d"),
             order=COMMA.join(column_of("d", name) for name in self.mart.key),
-            lines=self._lines("d"),
+            lines=self._given(sql.SQL("src")),
         )
 
     def upsert(
@@ -104,7 +101,7 @@ class ShadowSql(MartSql):
                 ON CONFLICT ({conflict}) DO UPDATE SET {assignments} RETURNING 1
             ) {gone}
             SELECT (SELECT count(*) FROM src) AS read, (SELECT count(*) FROM put) AS written,
-                   (SELECT {lines} FROM diff AS d) AS lines {deleted} {last}
+                   {lines} {deleted} {last}
             """
         ).format(
             source=self._source(scope, cursor),
@@ -119,7 +116,7 @@ class ShadowSql(MartSql):
             assignments=COMMA.join(
                 sql.SQL("{0} = EXCLUDED.{0}").format(sql.Identifier(name)) for name in (*self.mart.key, HASH, VERSION)
             ),
-            lines=self._lines("d"),
+            lines=self._given(sql.SQL("diff")),
             gone=NOTHING if keys is None else sql.SQL(", gone AS ({})").format(self._mark_gone(keys, at_most)),
             deleted=NOTHING if keys is None else sql.SQL(", ") + self._deleted(),
             last=last,
@@ -192,6 +189,16 @@ class ShadowSql(MartSql):
     def documents(self, scope: sql.Composable) -> sql.Composable:
         """A scope whose rows have a document each."""
         return scope if self.built else self.shape.documents(scope)
+
+    def _hashed(self, scope: sql.Composable) -> sql.Composed:
+        """Key and hash of the rows of a scope; can stand after FROM."""
+        keys = COMMA.join(column_of("t", name) for name in self.mart.key)
+        text = "(SELECT {}, {} FROM {} AS t)"
+        return sql.SQL(text).format(keys, HASHED, made_once(self.documents(scope), self.mart.key))
+
+    def _given(self, rows: sql.Composable) -> sql.Composed:
+        """What goes on of these rows."""
+        return sql.SQL("(SELECT {} FROM {} AS d) AS lines").format(self._lines("d"), rows)
 
     def _source(self, scope: sql.Composable, cursor: tuple[str, str] | None = None) -> sql.Composed:
         document = column_of("t", DOCUMENT)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vitrina.engine.mart import Mart, Wanted
-from vitrina.engine.writer import Abilities
+from vitrina.engine.writer import Abilities, Loader
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.shadow import shadow_mart
@@ -62,6 +62,11 @@ class ShadowWriter:
     built: bool
     edition: Edition | None = None
     outbox: Outbox = field(default_factory=Outbox, compare=False)
+
+    @property
+    def loader(self) -> Loader | None:
+        """None: what a statement gives is what is sent."""
+        return None
 
     def into(self, edition: Edition) -> "ShadowWriter":
         """The same, of this edition."""

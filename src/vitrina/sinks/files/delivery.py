@@ -6,9 +6,12 @@ What is not confirmed when a run begins is in doubt: the next one looks at the f
 """
 
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
+
+import pyarrow as pa
 
 from vitrina.domain.events import Event
 from vitrina.engine.job import Job, Mode, Step, StepResult, execute
@@ -16,12 +19,12 @@ from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import IndexRepo
 from vitrina.sinks.documents.intrusion import alone
-from vitrina.sinks.files.draft import schema_of
+from vitrina.sinks.files.draft import Draft, Drafting, schema_of
 from vitrina.sinks.files.editions import FilesEditions
 from vitrina.sinks.files.store import FilesStore
-from vitrina.sinks.parquet.keys import together
+from vitrina.sinks.parquet.loading import RowLoader
 from vitrina.sinks.parquet.mirror import RowMirror
-from vitrina.sinks.parquet.rows import to_arrow
+from vitrina.sinks.parquet.parsing import Text, to_arrow
 from vitrina.sinks.parquet.writer import VERSION, RowWriter
 
 
@@ -61,9 +64,10 @@ class FilesDelivery(Mode):
         yield from self.editions.open()
         self.job, writer = self.editions.job, self.editions.writer
         assert isinstance(writer, RowWriter)
-        self.writer = writer
         self.editions.await_created()
         yield from self.editions.bind()
+        self.writer = replace(writer, loader=RowLoader(writer, self.schema, self._drafting, self.store.place.reaching))
+        self.job = replace(self.job, writer=self.writer)
         self.is_in_flight = self.editions.current.in_flight
         if self._doubts:
             yield from RowMirror(self.job, self.writer, self.store).steps()
@@ -110,16 +114,12 @@ class FilesDelivery(Mode):
 
     def _write(self, conn: Connection) -> None:
         changes, shape, key = self.writer.changes, self.writer.shape, self.writer.shape.key
-        names = [c.name for c in self.writer.fields]
         reach("before send")
-        if self.store.draft is None:
-            self.store.begin(self.editions.current.index, self.epoch)
-        assert self.store.draft is not None
-        rows = to_arrow(shape, [*changes.fresh, *changes.written], names, self.schema)
-        gone = to_arrow(shape, changes.deleted, key, self.schema)
-        written = to_arrow(shape, changes.written, names, self.schema).select(list(key))
+        fresh, written = self._rows(changes.fresh), self._rows(changes.written)
+        gone = to_arrow(shape, Text(b"".join(changes.deleted)), key, self.schema)
         with self.store.place.reaching():
-            self.store.draft.change(rows, together(gone, written))
+            keys = pa.concat_tables([gone, written.select([*key])])
+            self._draft.change(pa.concat_tables([fresh, written]), keys)
         reach("after send")
         IndexRepo(conn, self.job.pipeline_id).advance(self.editions.current.number, 0)
         self.is_in_flight = True
@@ -127,6 +127,23 @@ class FilesDelivery(Mode):
             statements = self.writer.statements(self.writer.prepare(conn, self.job.wanted)[0])
             execute(conn, statements.bury(), [VERSION])
         changes.clear()
+
+    def _rows(self, lines: list[bytes]) -> Any:
+        shape = self.writer.shape
+        return to_arrow(shape, Text(b"".join(lines)), shape.names, self.schema)
+
+    @property
+    def _draft(self) -> Draft:
+        """Of the version that comes next."""
+        if self.store.draft is None:
+            self.store.begin(self.editions.current.index, self.epoch)
+        assert self.store.draft is not None
+        return self.store.draft
+
+    @contextmanager
+    def _drafting(self) -> Iterator[Drafting]:
+        """For a load."""
+        yield Drafting(self._draft)
 
     # ── once all is there ────────────────────────────────────────────────────────────────────────────────────
 

@@ -6,6 +6,7 @@ none of these keys is taken over as it is, the others are written anew, and smal
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 from uuid import uuid4
@@ -69,9 +70,10 @@ class Draft:
         if gone.num_rows:
             self.gone.append(gone)
             self.gathered = [without(some, gone) for some in self.gathered]
-        self._gather(rows)
+        self.add(rows)
 
-    def _gather(self, rows: Any) -> None:
+    def add(self, rows: Any) -> None:
+        """Rows whose keys are not there."""
         if rows.num_rows:
             self.gathered.append(rows)
         if sum(some.nbytes for some in self.gathered) >= PART_BYTES:
@@ -114,7 +116,7 @@ class Draft:
             is_own = part.folder == self.folder
             if (part.bytes < SMALL_BYTES and not is_own) or (gone and has_any(self.shelf, part, gone)):
                 rows = read(self.shelf, part, self.schema)
-                self._gather(without(rows, gone) if gone else rows)
+                self.add(without(rows, gone) if gone else rows)
                 if is_own:
                     self.shelf.remove([part.path])
             else:
@@ -128,6 +130,21 @@ class Draft:
     def close(self) -> None:
         """Whatever is still being written."""
         self.pool.shutdown()
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """A load into a draft; that there is something in it is all that its step has to know."""
+
+    draft: Draft
+
+    def add(self, rows: Any) -> None:
+        """Some rows."""
+        self.draft.add(rows)
+
+    def close(self) -> Sequence[str]:
+        """Where they are."""
+        return [self.draft.folder]
 
 
 def read(shelf: Shelf, part: Part, schema: Any) -> Any:

@@ -27,7 +27,7 @@ from vitrina.sql.describe import Column
 class FilesSink(DocumentSink):
     """Compared by a shadow, as documents are; written as versions of all of it."""
 
-    abilities = replace(ABILITIES, formats=("parquet",))
+    abilities = replace(ABILITIES, formats=("parquet",), streams=True, usual_batch=1_000_000)
 
     def __init__(self, scheme: str) -> None:
         self.scheme = f"{scheme}:"
@@ -38,8 +38,9 @@ class FilesSink(DocumentSink):
         return FilesShape.of(plan, output)
 
     def writer(self, plan: Plan, output: Sequence[Column], *, builds: bool) -> RowWriter:
-        """Over the shadow."""
-        return RowWriter(self.abilities, self.shape(plan, output), built=builds)
+        """Over the shadow; rows are read as they are."""
+        del builds
+        return RowWriter(self.abilities, self.shape(plan, output), built=False)
 
     def asked(self, plan: Plan, output: Sequence[Column]) -> Asked:
         """By the values that are kept."""

@@ -9,18 +9,22 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from typing import Any
+
+import pyarrow as pa
 
 from vitrina.domain.events import Event
 from vitrina.engine.job import Job, Mode, Step, StepResult, execute
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.sinks.lake import catalogue
+from vitrina.sinks.lake.datafiles import DataWriter
 from vitrina.sinks.lake.editions import LakeEditions
 from vitrina.sinks.lake.iceberg import LakeTable, delete, unused
 from vitrina.sinks.lake.store import LakeStore
-from vitrina.sinks.parquet.keys import together
+from vitrina.sinks.parquet.loading import RowLoader
 from vitrina.sinks.parquet.mirror import RowMirror
-from vitrina.sinks.parquet.rows import to_arrow
+from vitrina.sinks.parquet.parsing import Text, to_arrow
 from vitrina.sinks.parquet.writer import VERSION, RowWriter
 
 DAY = 86_400.0
@@ -56,9 +60,12 @@ class LakeDelivery(Mode):
         yield from self.editions.open()
         self.job, writer = self.editions.job, self.editions.writer
         assert isinstance(writer, RowWriter)
-        self.writer = writer
         self.editions.await_created()
         yield from self.editions.bind()
+        table = self._table
+        loader = RowLoader(writer, table.types, partial(DataWriter, table.table), self.store.place.reaching)
+        self.writer = replace(writer, loader=loader)
+        self.job = replace(self.job, writer=self.writer)
         if self._doubts:
             yield from RowMirror(self.job, self.writer, self.store).steps()
 
@@ -108,13 +115,12 @@ class LakeDelivery(Mode):
 
     def _write(self, conn: Connection) -> None:
         changes, table, key = self.writer.changes, self._table, self.writer.shape.key
-        names = [c.name for c in self.writer.fields]
         reach("before send")
         with self.store.place.reaching():
-            rows = to_arrow(self.writer.shape, [*changes.fresh, *changes.written], names, table.types)
-            gone = to_arrow(self.writer.shape, changes.deleted, key, table.types)
-            written = to_arrow(self.writer.shape, changes.written, names, table.types).select(list(key))
-            old, new = table.location, table.change(rows, together(gone, written), self._keep_seconds)
+            fresh, written = self._rows(changes.fresh), self._rows(changes.written)
+            gone = to_arrow(self.writer.shape, Text(b"".join(changes.deleted)), key, table.types)
+            rows, keys = pa.concat_tables([fresh, written]), pa.concat_tables([gone, written.select([*key])])
+            old, new = table.location, table.change(rows, keys, changes.files, self._keep_seconds)
         reach("after send")
         catalogue.move(conn, self._pointer, old, new)
         if changes.deleted:
@@ -122,6 +128,10 @@ class LakeDelivery(Mode):
             execute(conn, statements.bury(), [VERSION])
         changes.clear()
         self.has_written = True
+
+    def _rows(self, lines: list[bytes]) -> Any:
+        shape = self.writer.shape
+        return to_arrow(shape, Text(b"".join(lines)), shape.names, self._table.types)
 
     @property
     def _keep_seconds(self) -> float:

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyiceberg
 from pyiceberg.catalog.noop import NoopCatalog
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, LessThanOrEqual
-from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files, schema_to_pyarrow
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files, schema_to_pyarrow
+from pyiceberg.manifest import DataFile
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
@@ -27,22 +28,20 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.types import ListType, NestedField
 
+from vitrina.sinks.lake.datafiles import DataWriter
 from vitrina.sinks.lake.files import Files
+from vitrina.sinks.lake.keys import around
 from vitrina.sinks.lake.place import spelled
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.parquet.keys import among
 
 OWNER = "vitrina.pipeline"
-FILE_BYTES = 64_000_000  # of a data file, as Arrow: what a change has to write anew
 SMALL_BYTES = 2_000_000  # of a file of Parquet, which is better off in a larger one
 MOST_SMALL = 20  # of a table
-PRUNED = ("int", "long", "string", "date")  # types of keys that the bounds of a file are asked for
 PROPERTIES = {
     "commit.retry.num-retries": "0",
-    "write.target-file-size-bytes": str(FILE_BYTES),
     "write.parquet.compression-codec": "zstd",
-    # One for each file: of a row group whose values are too long no bounds are known, and the file got those of others.
-    "write.parquet.row-group-limit": str(64 * 1024 * 1024),
+    "write.parquet.row-group-limit": str(64 * 1024 * 1024),  # of rows: `parquet.py` says how large a group is
 }
 
 
@@ -132,41 +131,41 @@ class LakeTable:
         return int(self.table.scan().count())
 
     def read(self) -> Iterator[Any]:
-        """All of it, a file at a time."""
+        """All of it, some rows at a time."""
         for task in self.table.scan().plan_files():
-            yield self._read(task)
+            yield from self._read(task)
 
     # ── changing ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def change(self, fresh: Any, gone: Any, keep_seconds: float) -> str:
-        """Stage the rows `fresh` in the place of those whose keys are in `gone`; the metadata file to point to.
+    def change(self, fresh: Any, gone: Any, files: Sequence[DataFile], keep_seconds: float) -> str:
+        """Stage the rows `fresh`, and those of `files`, in the place of those whose keys are in `gone`; the metadata
+        file to point to.
 
         Whatever has to be written anew is; and small files, once they are many, with it. Snapshots that were replaced
         longer ago than `keep_seconds` are forgotten.
         """
         anew = self._written_anew(gone)
         with self.table.transaction() as transaction:
-            files = transaction.update_snapshot({OWNER: self.owner})
-            with files.overwrite() if anew else files.fast_append() as snapshot:
-                merged = []
+            producer = transaction.update_snapshot({OWNER: self.owner})
+            with producer.overwrite() if anew else producer.fast_append() as snapshot:
                 for task in anew:
                     snapshot.delete_data_file(task.file)
-                    rows = self._staying(task, gone)
-                    if _is_small(task):
-                        merged.append(rows)
-                    else:  # one after the other: all of them may be all of the table
-                        self._add(snapshot, rows)
-                self._add(snapshot, pa.concat_tables([*merged, fresh]))
+                for file in (*files, *self._write(anew, gone, fresh)):
+                    snapshot.append_data_file(file)
             self._forget_snapshots(transaction, keep_seconds)
         assert isinstance(self.table.catalog, Staging)
         self.files.flush()
         self.location = self.table.catalog.staged
         return self.location
 
-    def _add(self, snapshot: Any, rows: Any) -> None:
-        if rows.num_rows:
-            for file in _dataframe_to_data_files(self.table.metadata, rows, self.table.io):
-                snapshot.append_data_file(file)
+    def _write(self, anew: Sequence[FileScanTask], gone: Any, fresh: Any) -> list[DataFile]:
+        """What stays of these files, and what is new: never more in memory than a group of rows."""
+        with DataWriter(self.table) as writer:
+            for task in anew:
+                for rows in self._read(task):
+                    writer.add(rows.filter(pc.invert(among(rows, gone))) if gone.num_rows else rows)
+            writer.add(fresh)
+            return writer.close()
 
     def _written_anew(self, gone: Any) -> list[FileScanTask]:
         """The files that hold such keys; and small ones, to become one, unless they are few."""
@@ -176,14 +175,9 @@ class LakeTable:
         return holding + [task for task in small if len(small) > MOST_SMALL and task.file.file_path not in taken]
 
     def _holding(self, gone: Any) -> Iterator[FileScanTask]:
-        for task in self.table.scan(row_filter=_around(self.table.schema(), gone)).plan_files():
-            if pc.any(among(self._read(task, gone.column_names), gone)).as_py():
+        for task in self.table.scan(row_filter=around(self.table.schema(), gone)).plan_files():
+            if any(pc.any(among(rows, gone)).as_py() for rows in self._read(task, gone.column_names)):
                 yield task
-
-    def _staying(self, task: FileScanTask, gone: Any) -> Any:
-        """Its rows but those."""
-        rows = self._read(task)
-        return rows.filter(pc.invert(among(rows, gone))) if gone.num_rows else rows
 
     def _forget_snapshots(self, transaction: Transaction, keep_seconds: float) -> None:
         """By when another took its place; the last one stays in any case, for who reads it now, and so does one that
@@ -195,11 +189,13 @@ class LakeTable:
         if left := [id_ for id_ in old if id_ not in named]:
             ExpireSnapshots(transaction).by_ids(left).commit()
 
-    def _read(self, task: FileScanTask, names: Sequence[str] | None = None) -> Any:
-        schema = self.table.schema()
-        wanted = schema.select(*names) if names else schema
-        found = ArrowScan(self.table.metadata, self.table.io, wanted, AlwaysTrue()).to_table([task])
-        return found.select(names or self.types.names).cast(_some(self.types, names or self.types.names))
+    def _read(self, task: FileScanTask, names: Sequence[str] | None = None) -> Iterator[Any]:
+        """The rows of a file that count, some at a time."""
+        schema, io = self.table.schema(), self.table.io
+        kept = _some(self.types, names or self.types.names)
+        scan = ArrowScan(self.table.metadata, io, schema.select(*names) if names else schema, AlwaysTrue())
+        for batch in scan._record_batches_from_scan_tasks_and_deletes([task], _read_all_delete_files(io, [task])):
+            yield pa.Table.from_batches([batch]).select(kept.names).cast(kept)
 
 
 def _is_small(task: FileScanTask) -> bool:
@@ -220,20 +216,6 @@ def _schema(shape: LakeShape) -> Schema:
 
 def _some(types: Any, names: Sequence[str]) -> Any:
     return pa.schema([types.field(name) for name in names])
-
-
-def _around(schema: Schema, gone: Any) -> BooleanExpression:
-    """What the bounds of a file are compared with: the least and the greatest of the first column of the keys."""
-    name = gone.column_names[0]
-    if str(schema.find_type(name)) not in PRUNED:
-        return AlwaysTrue()
-    ends = pc.min_max(gone[name]).as_py()
-    least, most = _literal(ends["min"]), _literal(ends["max"])
-    return And(GreaterThanOrEqual(name, least), LessThanOrEqual(name, most))  # type: ignore[call-arg]
-
-
-def _literal(value: Any) -> Any:
-    return value if isinstance(value, int | str) else value.isoformat()
 
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────────────────────────

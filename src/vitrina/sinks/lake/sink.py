@@ -28,7 +28,7 @@ class LakeSink(DocumentSink):
     """Compared by a shadow, as documents are; but rows, shadow and position commit together."""
 
     neighbour = LAKE_TARGET_PREFIX
-    abilities = replace(ABILITIES, commits_with_checkpoint=True)
+    abilities = replace(ABILITIES, commits_with_checkpoint=True, streams=True, usual_batch=1_000_000)
 
     def is_there(self, settings: Settings) -> bool:
         """By its address."""
@@ -39,8 +39,9 @@ class LakeSink(DocumentSink):
         return LakeShape.of(plan, output)
 
     def writer(self, plan: Plan, output: Sequence[Column], *, builds: bool) -> RowWriter:
-        """Over the shadow."""
-        return RowWriter(self.abilities, self.shape(plan, output), built=builds)
+        """Over the shadow; rows are read as they are."""
+        del builds
+        return RowWriter(self.abilities, self.shape(plan, output), built=False)
 
     def asked(self, plan: Plan, output: Sequence[Column]) -> Asked:
         """By the values that are kept."""

@@ -18,11 +18,6 @@ def among(rows: Any, gone: Any) -> Any:
     return joined.sort_by("n")["there_any"].fill_null(False)
 
 
-def together(*keys: Any) -> Any:
-    """All of them."""
-    return pa.concat_tables(keys)
-
-
 def _all_true(size: int) -> Any:
     return pa.repeat(pa.scalar(True), size)
 

@@ -12,7 +12,9 @@ from vitrina.engine.mart import Mart
 from vitrina.engine.pieces import COMMA, column_of
 from vitrina.engine.stage import Scratch
 from vitrina.meta.db import Connection
-from vitrina.sinks.documents.statements import HASH, VERSION, digest
+from vitrina.sinks.documents.statements import HASH, VERSION
+from vitrina.sinks.parquet.shape import RowShape
+from vitrina.sinks.parquet.statements import asked_of_rows, digest
 from vitrina.sinks.parquet.writer import VERSION as ROW_VERSION
 from vitrina.sinks.parquet.writer import RowWriter
 from vitrina.sql.describe import Column
@@ -27,15 +29,16 @@ class Seen(Scratch):
 
     prefix = "m"
 
-    def add(self, conn: Connection, texts: list[str]) -> None:
+    def add(self, conn: Connection, shape: RowShape, texts: list[str]) -> None:
         """Some of them."""
-        keys = self.columns[:-1]
-        values = [sql.SQL("r.{}").format(c.identifier) for c in keys]
-        fields = COMMA.join(sql.SQL("{} {}").format(c.identifier, c.sql_type) for c in keys)
-        text = """INSERT INTO {} ({}) SELECT {}, {} FROM unnest($1::text[]) AS d (text)
-                  CROSS JOIN LATERAL json_to_record(d.text::json) AS r ({})"""
+        values = COMMA.join(column_of("t", c.name) for c in self.columns[:-1])
+        types = asked_of_rows(shape).types.items()
+        fields = COMMA.join(sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(type_)) for name, type_ in types)
+        text = """INSERT INTO {} ({}) SELECT {}, {} FROM (
+                      SELECT r.*, {} AS image FROM unnest($1::text[]) AS d (text)
+                      CROSS JOIN LATERAL json_to_record(d.text::json) AS r ({}) OFFSET 0) AS t"""
         names = COMMA.join(c.identifier for c in self.columns)
-        parts = (self.identifier, names, COMMA.join(values), digest(sql.SQL("d.text")), fields)
+        parts = (self.identifier, names, values, digest(sql.SQL("t.image")), shape.image("r"), fields)
         execute(conn, sql.SQL(text).format(*parts), [texts])
 
 
@@ -59,7 +62,7 @@ class RowMirror:
         texts = (document.text or "" for document in self.store.read(edition.index))
         while page := [*islice(texts, PAGE)]:
             self.job.check()
-            seen.add(conn, page)
+            seen.add(conn, self.writer.shape, page)
         seen.finish(conn)
         mart, _ = self.writer.prepare(conn, self.job.wanted)
         wrong = execute(conn, _doubt(mart, seen)).rowcount

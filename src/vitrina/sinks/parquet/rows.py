@@ -1,4 +1,4 @@
-"""Rows between their text and Arrow: lines of JSON, as Postgres wrote them, to exact types, and back to that text."""
+"""Rows of Arrow as the very text that Postgres would write: for who compares them one by one."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -8,98 +8,10 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.json
 
-from vitrina.domain.errors import ConfigError
 from vitrina.sinks.documents.floats import write_float
 from vitrina.sinks.parquet.shape import RowShape
 from vitrina.sinks.parquet.types import KeptType
-
-NATIVE = {"boolean": pa.bool_(), "int": pa.int64(), "long": pa.int64()}  # in the text; all others are strings
-SHOWN = 60
-
-
-def to_arrow(shape: RowShape, lines: Sequence[bytes], names: Sequence[str], target: Any) -> Any:
-    """A table of these columns, in the types of `target`; a ConfigError for a value that they do not hold."""
-    text = b"".join(lines)
-    if not text:
-        return pa.schema([target.field(name) for name in names]).empty_table()
-    types = {name: shape.type_of(name) for name in names}
-    parse = pyarrow.json.ParseOptions(
-        explicit_schema=pa.schema([(name, _read_as(type_)) for name, type_ in types.items()]),
-        unexpected_field_behavior="error",
-    )
-    read = pyarrow.json.ReadOptions(block_size=len(text) + 1, use_threads=False)
-    try:
-        found = pyarrow.json.read_json(pa.BufferReader(text), read_options=read, parse_options=parse)
-    except pa.ArrowInvalid as error:
-        raise ConfigError(f"a row cannot be kept in Parquet: {error}", "arrays have one dimension there") from error
-    columns = [_typed(name, found[name].combine_chunks(), types[name], target.field(name).type) for name in names]
-    return pa.Table.from_arrays(columns, schema=pa.schema([target.field(name) for name in names]))
-
-
-def _read_as(type_: KeptType) -> Any:
-    element = NATIVE.get(type_.kept, pa.string())
-    return pa.list_(element) if type_.is_list else element
-
-
-def _typed(name: str, values: Any, type_: KeptType, target: Any) -> Any:
-    if not type_.is_list:
-        return _cast(name, values, type_, target)
-    elements = _cast(name, values.flatten(), type_, target.value_type)
-    offsets = pa.array([0, *_ends(values)], pa.int32())
-    mask = values.is_null()
-    kind = pa.LargeListArray if pa.types.is_large_list(target) else pa.ListArray
-    offsets = offsets.cast(pa.int64()) if kind is pa.LargeListArray else offsets
-    return kind.from_arrays(offsets, elements, mask=mask).cast(target)
-
-
-def _ends(lists: Any) -> Iterator[int]:
-    end = 0
-    for size in lists.value_lengths().to_pylist():
-        end += size or 0
-        yield end
-
-
-def _cast(name: str, values: Any, type_: KeptType, target: Any) -> Any:
-    """Nothing is rounded or cut: what does not fit is named."""
-    try:
-        if _is_parsed(type_, target):
-            return pa.array([_parse(type_.kept, text) for text in values.to_pylist()], target)
-        return values.cast(target)
-    except (pa.ArrowInvalid, ValueError) as error:
-        wrong = next(text for text in values.to_pylist() if not _fits(text, values.type, type_, target))
-        raise ConfigError(
-            f"column {name} is {type_.said} in Parquet, which cannot hold {str(wrong)[:SHOWN]}",
-            "filter it out, or cast the column in the query",
-        ) from error
-
-
-def _fits(text: Any, read_as: Any, type_: KeptType, target: Any) -> bool:
-    try:
-        if _is_parsed(type_, target):
-            _parse(type_.kept, text)
-        else:
-            pa.array([text], read_as).cast(target)
-    except (pa.ArrowInvalid, ValueError):
-        return False
-    return True
-
-
-def _is_parsed(type_: KeptType, target: Any) -> bool:
-    """What Arrow does not read by itself; a uuid may also be kept as its text."""
-    return type_.kept in ("uuid", "binary", "time") and not pa.types.is_string(target)
-
-
-def _parse(kept: str, text: str | None) -> Any:
-    if text is None:
-        return None
-    if kept == "time":
-        return time.fromisoformat(text)
-    return bytes.fromhex(text.removeprefix("\\x").replace("-", ""))
-
-
-# ── back ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def to_texts(shape: RowShape, table: Any) -> Iterator[tuple[str, str]]:

@@ -8,14 +8,18 @@ from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.pipeline import Plan
+from vitrina.engine.pieces import column_of
 from vitrina.sinks.documents.shape import COMMA, DOCUMENT, Shape, check_key, digest_of
 from vitrina.sinks.parquet.types import NO_KEYS, KeptType
 from vitrina.sql.describe import Column
 
+IMAGES = 2  # the way in which the shadow tells rows apart
+
 
 @dataclass(frozen=True)
 class RowShape(Shape):
-    """What the rows look like. They travel as JSON, typed again on arrival."""
+    """What the rows look like. They travel as lines of CSV, typed again on arrival; checks and who compares see them as
+    JSON."""
 
     @classmethod
     def of(cls, plan: Plan, columns: Sequence[Column]) -> Self:
@@ -37,8 +41,8 @@ class RowShape(Shape):
 
     @property
     def fingerprint(self) -> str:
-        """Changes when another table is needed."""
-        return digest_of([[c.name, self.type_of(c.name).said] for c in self.columns], self.key, self._compared)
+        """Changes when another table is needed, or another shadow."""
+        return digest_of([[c.name, self.type_of(c.name).said] for c in self.columns], self.key, self._compared, IMAGES)
 
     @property
     def _compared(self) -> list[str]:
@@ -60,25 +64,38 @@ class RowShape(Shape):
     def _required(self, name: str) -> str:
         return " NOT NULL" if name in self.key else ""
 
-    def key_text(self, alias: str) -> sql.Composed:
-        """A row that has nothing but its key, as JSON: for a delete."""
-        fields = [
-            sql.SQL("{} AS {}").format(
-                self.type_of(name).value(sql.SQL("{}.{}").format(sql.SQL(alias), sql.Identifier(name))),
-                sql.Identifier(name),
-            )
-            for name in self.key
-        ]
-        return sql.SQL("(SELECT pg_catalog.row_to_json(d.*)::text FROM (SELECT {}) AS d)").format(COMMA.join(fields))
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+        return tuple(c.name for c in self.columns)
+
+    def plain(self, alias: str, names: Sequence[str]) -> sql.Composed:
+        """The values of a row, as a line has them."""
+        return COMMA.join(self.type_of(name).plain(column_of(alias, name)) for name in names)
+
+    def line(self, alias: str, names: Sequence[str]) -> sql.Composed:
+        """A row as text."""
+        values = self.plain(alias, names)
+        return sql.SQL("ROW(NULL::pg_catalog.text, {}, NULL::pg_catalog.text)::pg_catalog.text").format(values)
+
+    def image(self, alias: str) -> sql.Composed:
+        """What tells a row from any other of its key: its values as bytes, which cost less than their text."""
+        values = COMMA.join(self.type_of(name).imaged(column_of(alias, name)) for name in self.names)
+        return sql.SQL("pg_catalog.record_send(ROW({}))").format(values)
+
+    def as_json(self, alias: str) -> sql.Composed:
+        """A row for checks, and for who compares documents."""
+        fields = COMMA.join(
+            sql.SQL("{} AS {}").format(self.type_of(name).value(column_of(alias, name)), sql.Identifier(name))
+            for name in self.names
+        )
+        return sql.SQL("(SELECT pg_catalog.row_to_json(d.*)::text FROM (SELECT {}) AS d)").format(fields)
 
     def _with_documents(self, kept: Sequence[str], rows: sql.Composable) -> sql.Composed:
-        fields = [
-            sql.SQL("{} AS {}").format(self.type_of(c.name).value(sql.SQL("q.{}").format(c.identifier)), c.identifier)
-            for c in self.columns
-        ]
-        text = "SELECT {}, pg_catalog.row_to_json(d.*)::text AS {} FROM {} AS q CROSS JOIN LATERAL (SELECT {}) AS d"
-        names = COMMA.join(sql.SQL("q.{}").format(sql.Identifier(name)) for name in kept)
-        return sql.SQL(text).format(names, sql.Identifier(DOCUMENT), rows, COMMA.join(fields))
+        names = COMMA.join(column_of("q", name) for name in kept)
+        return sql.SQL("SELECT {}, {} AS {} FROM {} AS q").format(
+            names, self.as_json("q"), sql.Identifier(DOCUMENT), rows
+        )
 
     def _check_types(self) -> None:
         for column in self.columns:

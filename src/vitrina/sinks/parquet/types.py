@@ -18,6 +18,14 @@ NUMERIC = re.compile(r"numeric\((\d+),(-?\d+)\)")
 MODIFIER = re.compile(r"\((\d+)\)")
 MOST_DIGITS = 38
 AS_IS, AS_TEXT, AS_HEX = "{}", "{}::text", r"('\x' OPERATOR(pg_catalog.||) pg_catalog.encode({}, 'hex'))"
+# What an image has instead of a value, so that a type that only grows wider tells no row from itself.
+WIDEST = {
+    "smallint": "{}::pg_catalog.int8",
+    "integer": "{}::pg_catalog.int8",
+    "real": "{}::pg_catalog.float8",
+    "character varying": "{}::pg_catalog.text",
+}
+DIGITS, AS_JSON = "pg_catalog.encode({}, 'hex')", "pg_catalog.to_json({})::text"
 # The type there, and what row_to_json is given: itself where JSON says it exactly, else its text.
 SCALARS = {
     "boolean": ("boolean", AS_IS),
@@ -73,6 +81,18 @@ class KeptType:
     def value(self, column: sql.Composable) -> sql.Composable:
         """A column as `row_to_json` should see it."""
         return sql.SQL(self.written).format(column)
+
+    def plain(self, column: sql.Composable) -> sql.Composable:
+        """A column as a line of CSV has it: lists are JSON, bytes are digits, all else as Postgres writes it."""
+        if self.is_list:
+            return sql.SQL(AS_JSON).format(self.value(column))
+        if self.kept == "binary":
+            return sql.SQL(DIGITS).format(column)
+        return self.value(column) if self.checked else column
+
+    def imaged(self, column: sql.Composable) -> sql.Composable:
+        """A column as the image of a row should have it."""
+        return self.plain(column) if self.is_list else sql.SQL(WIDEST.get(self.name, AS_IS)).format(self.plain(column))
 
     @property
     def checked(self) -> str | None:

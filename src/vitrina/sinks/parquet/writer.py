@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vitrina.engine.mart import Mart
+from vitrina.engine.writer import Loader
 from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.writer import ShadowWriter
 from vitrina.sinks.parquet.shape import RowShape
@@ -15,18 +16,19 @@ VERSION = 1  # of every row in the shadow: nothing is ever on its way
 
 @dataclass
 class Changes:
-    """What one step has written, as lines of JSON."""
+    """What one step has written: lines of rows, and files that are there already."""
 
+    files: list[Any] = field(default_factory=list)  # of rows whose keys were not there
     fresh: list[bytes] = field(default_factory=list)  # rows whose keys were not there
     written: list[bytes] = field(default_factory=list)  # rows in the place of others, perhaps
     deleted: list[bytes] = field(default_factory=list)  # keys
 
     def __bool__(self) -> bool:
-        return bool(self.fresh or self.written or self.deleted)
+        return bool(self.files or self.fresh or self.written or self.deleted)
 
     def clear(self) -> None:
         """The step has come to nothing, or to an end."""
-        self.fresh, self.written, self.deleted = [], [], []
+        self.files, self.fresh, self.written, self.deleted = [], [], [], []
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class RowWriter(ShadowWriter):
 
     shape: RowShape
     changes: Changes = field(default_factory=Changes, compare=False)
+    loader: Loader | None = field(default=None, compare=False)  # once there is a table to write to
 
     def into(self, edition: Edition) -> "RowWriter":
         """The same, of this edition."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from vitrina.engine.converge import MartSql, SealedSql
 from vitrina.engine.mart import Mart, Wanted
-from vitrina.engine.writer import UNLIMITED, Abilities
+from vitrina.engine.writer import UNLIMITED, Abilities, Loader
 from vitrina.meta.db import Connection
 from vitrina.sinks.table.mart import prepare_mart
 from vitrina.sql.describe import Column
@@ -18,6 +18,7 @@ class TableWriter:
     abilities = ABILITIES
     fields: tuple[Column, ...] = ()
     most_rows = UNLIMITED
+    loader: Loader | None = None
 
     def read(self, select: str, columns: tuple[Column, ...]) -> tuple[str, tuple[Column, ...]]:
         """The user's SELECT as it is."""
