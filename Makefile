@@ -4,12 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PYTEST  = $(BIN)/python -m pytest -n auto --dist worksteal
 READY  := $(VENV)/.ready
-FLOW   := integrations/airflow/.venv
-DBT    := integrations/dbt/.venv
-MAKER  := integrations/openapi/.venv
-CLICKHOUSE := integrations/clickhouse/.venv
-BUCKET := integrations/s3/.venv
-SPARK  := integrations/spark/.venv
+# Neighbours with an environment of their own, integrations/NAME/.venv, from requirements.in and .lock there. A new one is a
+# word here, a target test-NAME, and a word in .ci/run.
+NEIGHBOURS := airflow dbt clickhouse s3 spark sail openapi
 ARGS   ?=
 ROUNDS ?= 100
 SCALE  ?= full
@@ -19,7 +16,8 @@ COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 
-.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-spark test-openapi test-openid lint openapi reference \
+.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-sail test-spark test-openapi test-openid lint openapi reference \
+        $(NEIGHBOURS:%=ready-%) ready-openid \
         security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-page bench-changes bench-console \
         screenshots assets faults races model mutations load helm versitygw lock clean
 
@@ -40,8 +38,8 @@ test: $(READY)  ## the quick tests, on a real Postgres (ARGS="-k name" to choose
 test-long: $(READY)  ## the other tests: those that take a second or more each
 	@$(PYTEST) -m "long or (slow and not opensearch)" $(ARGS)
 
-test-pg15: $(READY)  ## the tests that touch SQL, on Debian's Postgres 15
-	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(PYTEST) -m "sql and not long and not browser and not opensearch" $(ARGS)
+test-pg15: $(READY)  ## the tests that touch SQL or Elasticsearch, on Debian's Postgres 15
+	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(PYTEST) -m "(sql or elasticsearch) and not long and not browser and not opensearch" $(ARGS)
 
 test-es9: $(READY)  ## the Elasticsearch tests, on Elasticsearch 9 (needs Java 21 or newer)
 	@VITRINA_TEST_ES_VERSION=$${VITRINA_TEST_ES_VERSION:-9.2.0} $(PYTEST) -m "elasticsearch and not long and not browser and not opensearch" $(ARGS)
@@ -60,41 +58,53 @@ coverage: $(READY)  ## lines and branches that the unit and integration tests re
 	@$(BIN)/coverage run -m pytest -n auto --dist worksteal -m "not long and not opensearch" tests/unit tests/integration $(ARGS); code=$$?; \
 	$(BIN)/coverage combine -q && $(BIN)/coverage html -q && $(BIN)/coverage report; exit $$code
 
-$(FLOW)/.ready $(DBT)/.ready $(MAKER)/.ready $(CLICKHOUSE)/.ready $(BUCKET)/.ready $(SPARK)/.ready: %/.venv/.ready: %/requirements.lock
+$(NEIGHBOURS:%=integrations/%/.venv/.ready): %/.venv/.ready: %/requirements.lock
 	@echo "setting up $(@D) …"
 	@$(PYTHON) tools/environment.py $(@D) $< --no-deps
 	@touch $@
 
-airflow-wheel: $(READY)  ## the Airflow provider's wheel, into dist
-	@cd integrations/airflow && ../../$(BIN)/python -m hatchling build -t wheel -d ../../dist
-
-test-airflow: $(READY) $(FLOW)/.ready airflow-wheel  ## the Airflow provider, on a real Airflow (fetched: 130 packages)
-	@$(FLOW)/bin/python -m pip install -q --disable-pip-version-check --no-deps --force-reinstall dist/airflow_provider_vitrina-*.whl
-	@cd integrations/airflow && ../../$(BIN)/mypy
-	@$(BIN)/python -m pytest -n 0 -p tests.conftest integrations/airflow/tests $(ARGS)
-
-test-dbt: $(READY) $(DBT)/.ready  ## the recipe for dbt, with a real dbt (fetched: 60 packages)
-	@$(BIN)/python -m pytest -n 0 tests/acceptance/test_recipes.py -k dbt $(ARGS)
-
-test-clickhouse: $(READY) $(if $(CLICKHOUSE_URL),,$(CLICKHOUSE)/.ready)  ## marts in ClickHouse, on its engine (chDB, fetched: 950 MB) or at CLICKHOUSE_URL
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.conftest integrations/clickhouse/tests $(ARGS)
-
-test-s3: $(READY) $(BUCKET)/.ready  ## lakes in a bucket, on a server of S3 (moto, fetched: 300 MB)
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.conftest -p tests.s3 integrations/s3/tests $(ARGS)
+integrations/openid/node_modules/.ready: integrations/openid/package-lock.json
+	@command -v npm >/dev/null || { echo "make: there is no npm: install Node.js 20 or newer with npm (on Debian: apt install npm)" >&2; exit 1; }
+	@cd $(<D) && npm ci --loglevel=error --no-audit --no-fund >/dev/null
+	@touch $@
 
 integrations/spark/.jars/.ready: integrations/spark/pom.xml
 	@echo "fetching Spark's jars …"
+	@command -v mvn >/dev/null || { echo "make: there is no Maven: install it (on Debian: apt install maven)" >&2; exit 1; }
 	@rm -rf $(@D) && mvn -q -B --strict-checksums -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory=.jars -DexcludeTransitive
 	@touch $@
 
-test-spark: $(READY) $(SPARK)/.ready integrations/spark/.jars/.ready  ## pipelines over Spark, on a cluster of this machine (fetched: 600 MB; needs Java 17 and Maven)
+$(NEIGHBOURS:%=ready-%): ready-%: integrations/%/.venv/.ready
+ready-spark: integrations/spark/.jars/.ready
+ready-openid: integrations/openid/node_modules/.ready
+
+airflow-wheel: $(READY)  ## the Airflow provider's wheel, into dist
+	@cd integrations/airflow && ../../$(BIN)/python -m hatchling build -t wheel -d ../../dist
+
+test-airflow: $(READY) ready-airflow airflow-wheel  ## the Airflow provider, on a real Airflow (fetched: 130 packages)
+	@integrations/airflow/.venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --force-reinstall dist/airflow_provider_vitrina-*.whl
+	@cd integrations/airflow && ../../$(BIN)/mypy
+	@$(BIN)/python -m pytest -n 0 -p tests.conftest integrations/airflow/tests $(ARGS)
+
+test-dbt: $(READY) ready-dbt  ## the recipe for dbt, with a real dbt (fetched: 60 packages)
+	@$(BIN)/python -m pytest -n 0 tests/acceptance/test_recipes.py -k dbt $(ARGS)
+
+test-clickhouse: $(READY) $(if $(CLICKHOUSE_URL),,ready-clickhouse)  ## marts in ClickHouse, on its engine (chDB, fetched: 950 MB) or at CLICKHOUSE_URL
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.conftest integrations/clickhouse/tests $(ARGS)
+
+test-s3: $(READY) ready-s3  ## lakes in a bucket, on a server of S3 (moto, fetched: 300 MB)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.conftest -p tests.s3 integrations/s3/tests $(ARGS)
+
+test-sail: $(READY) ready-sail  ## sources by Spark Connect, on Sail (fetched: 65 MB)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.conftest -p tests.sail integrations/sail/tests $(ARGS)
+
+test-spark: $(READY) ready-spark  ## pipelines over Spark, on a cluster of this machine (fetched: 600 MB; needs Java 17 and Maven)
 	@$(BIN)/python -m pytest -n 0 -p tests.conftest -p tests.spark integrations/spark/tests $(ARGS)
 
-test-openapi: $(READY) $(MAKER)/.ready  ## a client that is made from docs/openapi.json, on the real API (fetched: 25 packages)
+test-openapi: $(READY) ready-openapi  ## a client that is made from docs/openapi.json, on the real API (fetched: 25 packages)
 	@$(BIN)/python -m pytest -n 0 tests/contract/test_made_client.py $(ARGS)
 
-test-openid: $(READY)  ## sign-in by a real provider of OpenID Connect (fetched: 40 packages; needs node and npm)
-	@cd integrations/openid && npm ci --silent --no-audit --no-fund
+test-openid: $(READY) ready-openid  ## sign-in by a real provider of OpenID Connect (fetched: 40 packages; needs node and npm)
 	@VITRINA_REQUIRE=openid $(BIN)/python -m pytest -n 0 tests/acceptance/test_openid.py $(ARGS)
 
 lint: $(READY)  ## ruff, mypy --strict, import-linter
@@ -178,8 +188,8 @@ faults: $(READY)  ## kills, stops, cuts and crashes over all sinks and modes (RO
 races: $(READY)  ## the long form of the other fault and race tests (ROUNDS=20)
 	@VITRINA_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -m faults $(ARGS)
 
-model: $(READY)  ## the claim protocol exhaustively, the lifecycle at length, 1,020 late commits and 1,000 claims
-	@$(BIN)/python -m tests.models.search
+model: $(READY)  ## the claim protocol exhaustively (SIZE="3 2": runners, pipelines), the lifecycle at length, 1,020 late commits and 1,000 claims
+	@$(BIN)/python -m tests.models.search $(SIZE)
 	@VITRINA_ROUNDS=1000 VITRINA_TRIALS=1020 $(BIN)/python -m pytest -n 2 tests/models/test_lifecycle.py tests/integration/test_late_commits.py \
 	    tests/integration/test_claims.py -k "any_order or however_late or eight_runners" $(ARGS)
 
@@ -199,7 +209,7 @@ lock: $(READY)  ## pin the dependencies anew
 	@echo 'hatchling>=1.26' | $(BIN)/uv pip compile -q - --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o infra/build.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --extra oidc --extra clickhouse --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements.lock
 	@$(BIN)/uv pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --custom-compile-command "make lock" -o requirements-dev.lock
-	@for neighbour in airflow dbt clickhouse s3 spark openapi; do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
+	@for neighbour in $(NEIGHBOURS); do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
 
 clean:  ## remove what set-up and tests made
-	@rm -rf $(VENV) $(FLOW) $(DBT) $(MAKER) $(CLICKHOUSE) $(BUCKET) $(SPARK) integrations/spark/.jars .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(NEIGHBOURS:%=integrations/%/.venv) integrations/openid/node_modules integrations/spark/.jars .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -385,6 +385,20 @@ def test_a_long_or_odd_path_works(make: Factory, public_path: Path, name: str) -
     assert not sockets.exists()
 
 
+def test_where_temporary_files_are_far_away_too_a_socket_is_found_a_shorter_place(
+    make: Factory, public_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = public_path / ("long" * 50)
+    far.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(far))
+    server = make(far / "pg")
+    server.start()
+    sockets = Path(value(server, "SHOW unix_socket_directories"))
+    assert sockets.parent == Path("/tmp")
+    server.purge()
+    assert not sockets.exists()
+
+
 def test_a_socket_directory_laid_by_somebody_else_is_refused(make: Factory, public_path: Path) -> None:
     server = make(public_path / ("long" * 50))
     server._socket_dir.mkdir(mode=0o777)

@@ -1,5 +1,6 @@
 """What a command that failed says: a sentence and a remedy where the error is one of ours, or a common one."""
 
+import errno
 import os
 import sys
 
@@ -9,7 +10,7 @@ from vitrina.domain.errors import ConfigError
 
 def tell(error: Exception) -> None:
     """Say it; what nobody expected is raised again."""
-    found = error if isinstance(error, ERRORS) else _wrong_setting(error)
+    found = error if isinstance(error, ERRORS) else _no_room(error) or _wrong_setting(error)
     if found:
         say_error(found)
     elif isinstance(error, BrokenPipeError):  # whoever read us has seen enough
@@ -18,6 +19,19 @@ def tell(error: Exception) -> None:
         say_error(ConfigError(f"{error.filename or 'the system'}: {error.strerror or error}"))
     else:
         raise error
+
+
+def _no_room(error: Exception) -> ConfigError | None:
+    """Of a disk, whoever has noticed: a server, or this program."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ConfigError(f"{error.filename or 'the disk'}: {error.strerror}", "free some disk space and try again")
+    if "psycopg" not in sys.modules:
+        return None
+    from psycopg.errors import DiskFull
+
+    if not isinstance(error, DiskFull):
+        return None
+    return ConfigError(f"Postgres: {error.diag.message_primary or error}", "free some space on its disk and try again")
 
 
 def _wrong_setting(error: Exception) -> ConfigError | None:

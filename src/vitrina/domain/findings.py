@@ -76,6 +76,7 @@ class Code(Worded):
     ROWS_NOT_READ = "rows_not_read", "its rows were not looked at", "an admin may, or store it first"
     ESTIMATED = "estimated", "about {rows:,.0f} rows, at a planner's cost of {cost:,.0f}"
     READ_WHOLE = "read_whole", "about {rows:,.0f} rows, read at once"
+    READ_UNCOUNTED = "read_uncounted", "read at once; how many rows it gives cannot be told before"
     READ_BY_KEY = "read_by_key", "read by key"
     READ_BY_KEY_OR_STAGED = "read_by_key_or_staged", "read by key, and staged when many keys differ: {reason}"
     READ_BY_RANGE = "read_by_range", "read by key range"

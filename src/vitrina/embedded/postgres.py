@@ -32,6 +32,7 @@ from vitrina.embedded.host import Command
 TIMEOUT = "60"  # seconds
 LOG_BYTES = 20_000_000
 SOCKET_PATH_BYTES = 103  # macOS allows 103, Linux 107
+SHORT_PLACES = ("/tmp", "/var/tmp")  # where the directory's path and that for temporary files are both too long
 OUR_FILES = ("data", "data.new", "socket", "log", "log.old", "elsewhere", "lock")
 STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 SETTINGS = {
@@ -125,11 +126,9 @@ class EmbeddedPostgres(ServerDirectory):
     def _socket_dir(self) -> Path:
         """Short enough for a socket's address, and free of what separates directories in Postgres's lists."""
         usual = self._home / "socket"
-        length = len(os.fsencode(usual / ".s.PGSQL.65535"))
-        if length <= SOCKET_PATH_BYTES and not set(str(usual)) & {",", '"'}:
-            return usual
-        name = digest(self.directory, self._account.uid or os.geteuid())
-        return Path(tempfile.gettempdir()) / f"vitrina-{name}"
+        name = f"vitrina-{digest(self.directory, self._account.uid or os.geteuid())}"
+        elsewhere = (Path(place) / name for place in (tempfile.gettempdir(), *SHORT_PLACES))
+        return next(place for place in (usual, *elsewhere) if _takes_sockets(place))
 
     def _start(self, lock: int) -> None:
         if self._server_pid() is None:
@@ -234,7 +233,9 @@ class EmbeddedPostgres(ServerDirectory):
 
     def _ensure_socket_dir(self) -> None:
         """Private and ours, since the socket asks for no password."""
-        self._account.run(["mkdir", "-m", "700", self._socket_dir])
+        made = self._account.run(["mkdir", "-m", "700", self._socket_dir])
+        if not self._socket_dir.is_symlink() and not self._socket_dir.exists():
+            raise config_error(f"cannot make {self._socket_dir}, for Postgres' socket", made.stdout, CHOOSE)
         found = self._socket_dir.lstat()
         expected = os.geteuid() if self._account.uid is None else self._account.uid
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != expected or found.st_mode & 0o077:
@@ -282,6 +283,12 @@ class EmbeddedPostgres(ServerDirectory):
         if self._server_pid() is not None:
             return RetryableError(f"Postgres in {self._home} is still starting", "try again in a minute")
         return config_error(f"Postgres in {self._home} did not start", reason, START_AFRESH)
+
+
+def _takes_sockets(directory: Path) -> bool:
+    """Whether a socket's whole path is short enough, and Postgres can read it in a list."""
+    length = len(os.fsencode(directory / ".s.PGSQL.65535"))
+    return length <= SOCKET_PATH_BYTES and not set(str(directory)) & {",", '"'}
 
 
 def quoted(value: str) -> str:

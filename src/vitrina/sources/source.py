@@ -152,8 +152,8 @@ class Source(ABC):
         """The columns of a SELECT."""
 
     @abstractmethod
-    def estimate(self, select: str) -> Estimate:
-        """How much a SELECT gives; costs little."""
+    def estimate(self, select: str) -> Estimate | None:
+        """How much a SELECT gives, if that can be told at little cost."""
 
     @abstractmethod
     def rows(self, select: str, size: int) -> Iterator[Batch]:

@@ -107,7 +107,9 @@ class Validation:
         if not self.reads:
             self._say("info", "source_query", Code.ROWS_NOT_READ)
         elif not reader.abilities.speaks_sql:
-            self._say("info", "source_query", Code.READ_WHOLE, rows=reader.estimate(plan.select).rows)
+            guess = reader.estimate(plan.select)
+            code = Code.READ_WHOLE if guess else Code.READ_UNCOUNTED
+            self._say("info", "source_query", code, **({"rows": guess.rows} if guess else {}))
         elif key:
             query = QueryText(plan.select, tuple(columns), tuple(key))
             self._check_unique(reader, query)

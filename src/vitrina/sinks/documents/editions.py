@@ -69,7 +69,8 @@ class Editions:
             self.store.take(chosen.index, self.epoch)
         self.writer = self.writer.into(self.current)
         self.job = replace(self.job, writer=self.writer)
-        self.writer.outbox.expect(self.job.reader.estimate(self.job.plan.select).width)
+        if guess := self.job.reader.estimate(self.job.plan.select):
+            self.writer.outbox.expect(guess.width)
 
     def await_created(self) -> None:
         """Before anything is sent: a new one is there, and what earlier epochs send is refused."""

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from vitrina.domain.errors import ConfigError
 from vitrina.sources.arrow.forms import ELEMENTS
+from vitrina.sources.arrow.names import checked
 from vitrina.sources.arrow.reader import Shaped
 from vitrina.sources.arrow.text import wrapped
 from vitrina.sql.describe import Column, check_names
@@ -34,7 +35,6 @@ SAME = {
 }
 WIDE = {"hugeint", "uhugeint"}  # what sum() of whole numbers gives
 NESTED = {"list", "array", "struct", "map"}
-NAME_BYTES = 63  # Postgres cuts longer names
 REMEDIES = {
     "interval": "write it as a number, such as epoch(x), or CAST(x AS VARCHAR)",
     "time with time zone": "CAST(x AS TIME), or CAST(x AS VARCHAR)",
@@ -52,7 +52,7 @@ class Form(NamedTuple):
 def shape(select: str, names: Iterable[str], types: Iterable[Any]) -> Shaped:
     """A ConfigError for a column that Postgres cannot have."""
     forms = [(name, _form(name, type_)) for name, type_ in zip(names, types, strict=True)]
-    columns = [Column(_checked(name), form.type) for name, form in forms]
+    columns = [Column(checked(name), form.type) for name, form in forms]
     check_names(columns)
     if not any(form.expression for _, form in forms):
         return Shaped(select, columns)
@@ -61,12 +61,6 @@ def shape(select: str, names: Iterable[str], types: Iterable[Any]) -> Shaped:
         form.expression.format(x=x) if form.expression else x for x, (_, form) in zip(given, forms, strict=True)
     )
     return Shaped(f"SELECT {shown} FROM {wrapped(select)} AS vitrina_q ({', '.join(given)})", columns)
-
-
-def _checked(name: str) -> str:
-    if not name or "\0" in name or len(name.encode()) > NAME_BYTES:
-        raise ConfigError(f"a column of the query has a name that Postgres cannot have: {name!r}", "rename it with AS")
-    return name
 
 
 def _form(name: str, type_: Any) -> Form:

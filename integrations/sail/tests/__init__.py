@@ -1,0 +1,1 @@
+"""Sources by Spark Connect, on Sail."""

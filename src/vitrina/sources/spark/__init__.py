@@ -1,0 +1,1 @@
+"""Spark as a source, by Spark Connect; see docs/arrow.md."""

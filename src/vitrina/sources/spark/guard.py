@@ -1,0 +1,87 @@
+"""Whether a SELECT may run in Spark, as far as that can be known there.
+
+Spark's own parser lets nothing but a query stand in parentheses, and nothing else is ever sent to it. What it would let
+pass and is no reading of tables is looked for by its words: scripts, methods of Java, files by their paths.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+
+from vitrina.domain.findings import Code, Finding, Phrase
+from vitrina.sources.spark.tokens import Token, tokens
+
+RUNS_CODE = {"java_method", "reflect", "try_reflect"}
+RUNS_TEXT = {"identifier"}  # a name that is made of a text
+SESSION = re.compile(r"current_(user|catalog|database|schema)|session_user|user|version|input_file_\w+|current_path")
+CHANGING = {
+    "rand",
+    "randn",
+    "random",
+    "uuid",
+    "shuffle",
+    "monotonically_increasing_id",
+    "spark_partition_id",
+    "randstr",
+    "uniform",
+}
+CLOCK = {"now", "curdate", "current_date", "current_time", "current_timestamp", "localtimestamp", "unix_timestamp"}
+WORDS = {"current_date", "current_time", "current_timestamp", "localtimestamp"}  # without parentheses
+FORMATS = re.compile(
+    "avro|binaryfile|console|csv|delta|hudi|iceberg|image|jdbc|json|kafka|libsvm|memory|noop|orc|parquet|protobuf|rate"
+    "|socket|state-metadata|statestore|text|xml"
+)
+PATH = re.compile(r"[/\\~.]|[a-z][\w+.-]*:|.*[/\\]", re.IGNORECASE)
+# In the analysed plan: a query has none of these.
+PLAN = re.compile(
+    r"\b(ScriptTransformation\w*|\w+Command|CommandResult|InsertInto\w*|(?:Append|Overwrite)Data\w*|MergeInto\w*)\b"
+)
+
+
+def judge(select: str, plan: str, allowed: Collection[str]) -> list[Finding]:
+    """What is wrong with it, and what is worth saying; `plan` is Spark's own, analysed and not executed."""
+    words = tokens(select)
+    wrong = [*_wrong(words)]
+    if found := PLAN.search(plan):
+        wrong.append(f"it would do more than read ({found[1]})")
+    findings = [
+        Finding("error", "", Code.REFUSED, {"error": said, "remedy": "write one plain SELECT"}) for said in wrong
+    ]
+    called = {word.text.lower() for word, after in pairwise(words) if word.is_name and after.text == "("}
+    for name in sorted(called - set(allowed)):
+        if why := _why_not(name):
+            way = Phrase.STORE_IT if why is Phrase.CHANGING else Phrase.ALLOW_IT
+            findings.append(
+                Finding("error", name, Code.FUNCTION_NOT_ALLOWED, {"function": name, "why": why, "way": way})
+            )
+    clock = (called & CLOCK) | {word.text for word in words if word.kind == "word" and word.text in WORDS}
+    return [*findings, *(Finding("warning", f"{n}()", Code.READS_CLOCK, {"what": f"{n}()"}) for n in sorted(clock))]
+
+
+def _wrong(words: Sequence[Token]) -> Iterator[str]:
+    texts = [word.text for word in words]
+    if ";" in texts:
+        yield "it is more than one statement"
+    for n, word in enumerate(words):
+        after = words[n + 1] if n + 1 < len(words) else Token("", "")
+        beyond = words[n + 2] if n + 2 < len(words) else Token("", "")
+        if word == Token("word", "using") and after.kind == "string":
+            yield "it runs a script (USING)"
+        if word.is_name and after.text == "." and beyond.kind == "quoted" and _is_file(word, beyond):
+            yield f"it reads a file by its path ({word.text}.`{beyond.text}`): have it a table of the catalogue"
+        if word == Token("word", "tablesample") and "repeatable" not in texts[n:]:
+            yield "a sample is another at every call (write REPEATABLE)"
+
+
+def _is_file(source: Token, path: Token) -> bool:
+    return FORMATS.fullmatch(source.text.lower()) is not None or PATH.match(path.text) is not None
+
+
+def _why_not(name: str) -> Phrase | None:
+    if name in RUNS_CODE:
+        return Phrase.REACHES_OUT
+    if name in RUNS_TEXT:
+        return Phrase.EXECUTES_TEXT
+    if SESSION.fullmatch(name):
+        return Phrase.READS_SESSION
+    return Phrase.CHANGING if name in CHANGING else None

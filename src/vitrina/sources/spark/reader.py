@@ -1,0 +1,183 @@
+"""Reading by Spark Connect: the query is computed there, and its rows come as batches of Arrow.
+
+Every text is sent as a relation, in parentheses, and never as a statement: Spark executes a statement as soon as it
+sees one.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from threading import Event, Timer
+from typing import Any, Self
+
+import grpc
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.base import (
+    AnalysisException,
+    ArithmeticException,
+    DateTimeException,
+    IllegalArgumentException,
+    NumberFormatException,
+    ParseException,
+    SparkRuntimeException,
+    UnsupportedOperationException,
+)
+
+from vitrina.domain.errors import ConfigError, DatabaseLost, RetryableError, VitrinaError
+from vitrina.domain.findings import Finding
+from vitrina.sources.arrow.reader import ArrowSource, Shaped
+from vitrina.sources.arrow.text import wrapped
+from vitrina.sources.source import Abilities, Address, Estimate
+from vitrina.sources.spark.client import DefaultPolicy, RuntimeConf, SparkConnectClient, StructType, proto
+from vitrina.sources.spark.guard import judge
+from vitrina.sources.spark.shapes import shape
+
+WIDTH = 100  # bytes of a row, by a guess
+TRIES = 3  # of a request: who is longer away than that is waited for by the runner
+SECONDS = 10  # for the first answer
+# Results are those of UTC, and a file is no table. An engine that knows a setting not goes by the guard's words alone.
+SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.runSQLOnFiles": "false"}
+FAULTS = (AnalysisException, ParseException, ArithmeticException, DateTimeException, IllegalArgumentException,
+          NumberFormatException, UnsupportedOperationException, SparkRuntimeException)  # fmt: skip
+ROWS = re.compile(r"rowCount=([\d.E+]+)")
+SIZE = re.compile(r"sizeInBytes=([\d.]+) ?(B|[KMGTPE]iB)")
+UNITS = {unit: 1024**n for n, unit in enumerate(["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])}
+AWAY = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+GONE = (
+    "SESSION_NOT_FOUND",
+    "SESSION_CLOSED",
+    "SESSION_CHANGED",
+    "INVALID_HANDLE",
+    "SparkContext was shut down",
+    "RETRIES_EXCEEDED",
+)
+
+
+@dataclass(frozen=True)
+class SparkReader(ArrowSource):
+    """One session."""
+
+    client: SparkConnectClient
+    seconds: float  # that a query may take
+    lost: Event = field(default_factory=Event)
+
+    @property
+    def is_lost(self) -> bool:
+        return self.lost.is_set()
+
+    def close(self) -> None:
+        with suppress(Exception):  # the server forgets a session that nobody uses
+            self.client.release_session()
+        self.client.close()
+
+    def cancel(self) -> None:
+        with suppress(Exception):  # who is away does nothing
+            self.client.interrupt_all()
+
+    def within(self, seconds: float) -> Self:
+        return replace(self, seconds=seconds)
+
+    def version(self) -> str:
+        with self._asking():
+            return f"Spark {self.client._analyze(method='spark_version').spark_version}"
+
+    def judge(self, select: str, *, schemas: Collection[str], functions: Collection[str] = ()) -> list[Finding]:
+        del schemas
+        with self._asking():
+            return judge(select, self._explained(select, "extended"), functions)
+
+    def shape(self, select: str) -> Shaped:
+        with self._asking():
+            schema = self.client.schema(_plan(f"SELECT * FROM {wrapped(select)} AS vitrina_q"))
+        assert isinstance(schema, StructType)
+        return shape(select, schema)
+
+    def estimate(self, select: str) -> Estimate | None:
+        with self._asking():
+            told = self._explained(select, "cost")
+        if rows := ROWS.search(told):
+            return Estimate(float(rows[1]), WIDTH)
+        size = SIZE.search(told)
+        return Estimate(float(size[1]) * UNITS[size[2]] / WIDTH, WIDTH) if size else None
+
+    def batches(self, query: str, size: int) -> Iterator[Any]:
+        """As big as the server makes them."""
+        del size
+        with self._asking():
+            for given in self.client.to_table_as_iterator(_plan(query), {}):
+                if not isinstance(given, StructType):
+                    yield from given.to_batches()
+
+    def _explained(self, select: str, mode: str) -> str:
+        return self.client.explain_string(_plan(f"SELECT * FROM {wrapped(select)} AS vitrina_q"), mode)
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """It ends when its time is up, or somebody cancels it."""
+        late = Event()
+
+        def stop() -> None:
+            late.set()
+            self.cancel()
+
+        timer = Timer(self.seconds, stop)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except (PySparkException, grpc.RpcError) as error:
+            raise self._translated(error, late) from error
+        finally:
+            timer.cancel()
+
+    def _translated(self, error: Exception, late: Event) -> VitrinaError:
+        said = " ".join(str(error).split("\n\nJVM stacktrace")[0].split())
+        if _is_away(error):
+            self.lost.set()
+            return DatabaseLost(f"{self.name} has gone: {said[:300]}")
+        if late.is_set():
+            return RetryableError(f"reading {self.name} took longer than {self.seconds:.0f} s")
+        if isinstance(error, FAULTS):
+            return ConfigError(f"the query fails in Spark: {said[:1000]}")
+        return RetryableError(f"{self.name} could not be read: {said[:1000]}")
+
+
+def open_reader(address: Address, abilities: Abilities) -> SparkReader:
+    """A session of its own, which knows what was settled here."""
+    try:
+        client = SparkConnectClient(address.url)
+    except PySparkException as error:
+        raise ConfigError("the address of a source in Spark cannot be read", "write sc://host:15002") from error
+    client.set_retry_policies([DefaultPolicy(max_retries=TRIES)])
+    reader = SparkReader(address.name, abilities, client, address.settings.statement_timeout_seconds)
+    try:
+        reader.within(SECONDS).version()
+        _settle(client)
+    except BaseException:
+        client.close()
+        raise
+    return reader
+
+
+def _settle(client: SparkConnectClient) -> None:
+    conf = RuntimeConf(client)
+    for name, value in SETTINGS.items():
+        with suppress(PySparkException):
+            conf.set(name, value)
+
+
+def _plan(query: str) -> proto.Plan:
+    """A relation, which can do nothing but give rows."""
+    return proto.Plan(root=proto.Relation(sql=proto.SQL(query=query)))
+
+
+def _is_away(error: Exception) -> bool:
+    if isinstance(error, grpc.RpcError):
+        return getattr(error, "code", lambda: None)() in AWAY
+    return any(word in str(error) for word in GONE) or _is_away_inside(error)
+
+
+def _is_away_inside(error: Exception) -> bool:
+    cause = error.__cause__ or error.__context__
+    return isinstance(cause, grpc.RpcError) and _is_away(cause)

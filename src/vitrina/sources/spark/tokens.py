@@ -1,0 +1,79 @@
+"""A text in Spark's SQL, word by word: what stands in strings and comments is no word of it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+# Comments of Spark nest; a hint is one too. A string takes escapes unless it is raw. Quotes within quotes are doubled.
+TOKEN = re.compile(
+    r"""(?P<blank>\s+|--[^\n]*)
+      | (?P<comment>/\*)
+      | (?P<string>[rR]'[^']*'|[rR]"[^"]*"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")
+      | (?P<quoted>`(?:``|[^`])*`)
+      | (?P<word>[^\W\d]\w*)
+      | (?P<number>\d[\w.]*)
+      | (?P<sign>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+COMMENT = re.compile(r"/\*|\*/")
+READS = {"from", "join"}
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word, a name in backticks, a string, a number, or a sign."""
+
+    kind: str
+    text: str  # of a name without its backticks, of a word in small letters
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it may name something."""
+        return self.kind in ("word", "quoted")
+
+
+def tokens(text: str) -> list[Token]:
+    """All of them; what is left open goes to the end."""
+    return list(_tokens(text))
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    at = 0
+    while at < len(text):
+        found = TOKEN.match(text, at)
+        assert found is not None
+        at = found.end()
+        kind = str(found.lastgroup)
+        if kind == "comment":
+            at = _end_of_comment(text, at)
+        elif kind == "quoted":
+            yield Token(kind, found[0][1:-1].replace("``", "`"))
+        elif kind != "blank":
+            yield Token(kind, found[0].lower() if kind == "word" else found[0])
+
+
+def _end_of_comment(text: str, at: int) -> int:
+    depth = 1
+    for found in COMMENT.finditer(text, at):
+        depth += 1 if found[0] == "/*" else -1
+        if depth == 0:
+            return found.end()
+    return len(text)
+
+
+def tables_of(select: str) -> list[str]:
+    """What it names after FROM and JOIN, as they are written; a name of its own WITH has no dot."""
+    words = tokens(select)
+    names = (_name(words[n + 1 :]) for n, word in enumerate(words) if word.kind == "word" and word.text in READS)
+    return sorted({name for name in names if "." in name})
+
+
+def _name(words: Sequence[Token]) -> str:
+    parts = []
+    for n in range(0, len(words), 2):
+        if not words[n].is_name:
+            break
+        parts.append(words[n].text)
+        if n + 1 >= len(words) or words[n + 1].text != ".":
+            break
+    return ".".join(parts)
