@@ -288,7 +288,9 @@ def versity() -> Iterator[str]:
         port = probe.getsockname()[1]
         probe.close()
         options = ["--access", KEY, "--secret", SECRET, "--region", REGION, "--port", f"127.0.0.1:{port}", "--quiet"]
-        with subprocess.Popen([str(GATEWAY), *options, "posix", "--nometa", folder], stdout=subprocess.DEVNULL) as process:
+        with subprocess.Popen(
+            [str(GATEWAY), *options, "posix", "--nometa", folder], stdout=subprocess.DEVNULL
+        ) as process:
             try:
                 wait_for(lambda: not socket().connect_ex(("127.0.0.1", port)))
                 yield f"http://127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""Marts as files of Parquet in a bucket, on two servers of S3: whole versions, whatever happens to runners and store."""
+"""Marts as files of Parquet in a bucket, on two servers of S3: whole versions, whatever happens on either side."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.files import MANIFEST
 from tests.faults.test_files import before_the_switch
-from tests.s3 import BucketFiles, Front, Lost, Refusal, Request, Rule, fronting, versity
+from tests.files import MANIFEST
+from tests.s3 import BucketFiles, Front, Lost, Refusal, Rule, fronting, versity
 from vitrina.cli.checking_files import check_files
 from vitrina.runner.main import Runner
 from vitrina.sinks.files import sink
@@ -158,7 +158,9 @@ def test_an_answer_to_the_switch_that_is_lost_is_known_by_what_is_there(files: B
     went(files, pipeline)
     files.lab.sql("UPDATE content.item SET title = 'other' WHERE id = 1")
     left = [True]
-    front.swallow = lambda request: request.method == "PUT" and request.path.endswith(MANIFEST) and bool(left and left.pop())
+    front.swallow = lambda request: (
+        request.method == "PUT" and request.path.endswith(MANIFEST) and bool(left and left.pop())
+    )
     assert went(files, pipeline) == (1, 0)
     assert (left, files.lab.last_run(pipeline)["attempt"]) == ([], 1)
     assert_equal(files, pipeline)
