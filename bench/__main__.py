@@ -16,6 +16,7 @@ from bench import (
     ratings,
     remote,
     transform,
+    wide,
 )
 from bench.page import publish
 from bench.report import Options, Report, Skipped, keep, show, warn
@@ -26,6 +27,7 @@ PARTS: dict[str, Callable[[Options], Report]] = {
     "remote": remote.measure,
     "transform": transform.measure,
     "ratings": ratings.measure,
+    "wide": wide.measure,
     "live": live.measure,
     "followers": followers.measure,
     "elasticsearch": documents.measure,

@@ -9,6 +9,7 @@ from psycopg.conninfo import make_conninfo
 from tests.acceptance.client import vitrina
 from tests.contract.server import Api
 from vitrina import __version__
+from vitrina.domain.diagnoses import Diagnosis
 
 
 def levels(**expect: Any) -> dict[str, str]:
@@ -57,6 +58,18 @@ def test_what_is_broken_is_named_with_its_remedy(own_server: Api, monkeypatch: p
     lab.sql("GRANT USAGE ON SCHEMA ugc TO vitrina_reader; GRANT CREATE ON SCHEMA analytics TO vitrina_runner")
     assert found["transforms"] == found["mart schema analytics"] == found["source far"] == found["token"] == "fail"
     assert found["source schema nowhere"] == found["roles"] == "warn"
+
+
+def test_what_is_found_has_a_code_and_its_data_for_programs(own_server: Api) -> None:
+    lab = own_server.lab
+    lab.sql("REVOKE SELECT ON ugc.ratings FROM vitrina_reader")
+    found = {check["about"]: check for check in vitrina("doctor", "-o", "json", expect=1).json}
+    lab.sql("GRANT SELECT ON ugc.ratings TO vitrina_reader")
+    closed = found["source schema ugc"]
+    assert (closed["code"], closed["data"]["closed"]) == ("tables_closed", 1)
+    assert closed["message"] == f"the reader may not read 1 of {closed['data']['tables']} tables"
+    assert closed["remedy"] == "vitrina roles, as their owner"
+    assert {check["code"] for check in found.values()} <= {*Diagnosis}
 
 
 def test_a_reader_without_rights(own_server: Api) -> None:

@@ -12,7 +12,7 @@ from tests.contract.server import Api, serve
 from tests.contract.test_console import sign_in
 from tests.support import Lab
 from vitrina.client import Client, ClientError
-from vitrina.sources.postgres.reader import POSTGRES
+from vitrina.sources.postgres.kind import POSTGRES
 from vitrina.sources.postgres.sight import take_sight
 from vitrina.sources.source import hide_secrets
 

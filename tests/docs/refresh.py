@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from vitrina.domain.diagnoses import Diagnosis
 from vitrina.domain.events import Event, Measured
 from vitrina.domain.findings import Code, Phrase
 from vitrina.domain.lifecycle import TRANSITIONS
@@ -35,6 +36,12 @@ FINDINGS = """\
 
 What `validate`, `plan` and the API say about a pipeline, a query or a capture. A program goes by `code` and `data`,
 which stay; the message and the remedy are for people, and the console says them in its visitor's language.
+"""
+DIAGNOSES = """\
+## Diagnoses of the doctor
+
+What `vitrina doctor --output json` finds: `level` (`ok`, `warn` or `fail`), `about` what, and by code and data. A
+capture has the codes of findings, and what was refused has `refused`.
 """
 EVENTS = """\
 ## Events of a run
@@ -62,6 +69,9 @@ def reference() -> str:
         "| code | data | message | remedy |\n|---|---|---|---|\n" + "".join(row(code, code.remedy) for code in Code),
         "| `why`, `way`, `via` | data | text |\n|---|---|---|\n" + "".join(map(row, Phrase)),
         "| `reason`, `because` | data | text |\n|---|---|---|\n" + "".join(map(row, Reason)),
+        DIAGNOSES,
+        "| code | data | message | remedy |\n|---|---|---|---|\n"
+        + "".join(row(diagnosis, diagnosis.remedy) for diagnosis in Diagnosis),
         EVENTS,
         "| code | text |\n|---|---|\n" + "".join(f"| `{event.value}` | {event.text} |\n" for event in Event),
         "| field | type |\n|---|---|\n"

@@ -13,7 +13,8 @@ from tests.support import Lab
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Finding
 from vitrina.meta.db import connect
-from vitrina.sources.postgres.reader import ELSEWHERE, PostgresReader
+from vitrina.sources.postgres.kind import ELSEWHERE
+from vitrina.sources.postgres.reader import PostgresReader
 from vitrina.sql.vet import called
 
 SCHEMAS = ["content", "ugc"]

@@ -17,7 +17,7 @@ from vitrina.engine.work import Work
 from vitrina.meta.db import transaction
 from vitrina.planning import check_plan, make_job
 from vitrina.sources import registry
-from vitrina.sources.postgres.reader import POSTGRES
+from vitrina.sources.postgres.kind import POSTGRES
 from vitrina.sources.source import Abilities, Address, Estimate, Kind, Source
 from vitrina.sql.describe import Column
 from vitrina.transforms import Row, transform

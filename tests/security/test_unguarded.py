@@ -19,7 +19,8 @@ from tests.support import Lab
 from vitrina import planning
 from vitrina.domain.errors import VitrinaError
 from vitrina.meta.db import connect
-from vitrina.sources.postgres.reader import HERE, PostgresReader
+from vitrina.sources.postgres.kind import HERE
+from vitrina.sources.postgres.reader import PostgresReader
 from vitrina.transforms import transform
 
 HOSTILE = corpus("hostile")

@@ -29,6 +29,8 @@ WRONG_DOORS = {
     "sinks/documents/shape.py": "sinks.table.mart",
     "sources/postgres/horizon.py": "sources.registry",
     "sources/source.py": "sources.postgres.horizon",
+    "sources/registry.py": "sources.connections",
+    "sources/duckdb/place.py": "sources.postgres.horizon",
     "capture/changes.py": "capture.taps",
     "client/records.py": "domain.run",
     "embedded/elasticsearch.py": "meta.db",

@@ -3,6 +3,7 @@
 from contextlib import closing
 
 from vitrina.cli.checking import Check, Checks, allowed_targets
+from vitrina.domain.diagnoses import Diagnosis
 from vitrina.domain.policy import CLICKHOUSE_TARGET_PREFIX
 from vitrina.settings import Settings
 
@@ -16,5 +17,5 @@ def check_clickhouse(settings: Settings) -> Checks:
     with closing(ClickHouse(settings, LITTLE_TIME)) as server:
         version = server.version()
     where = shown(settings.clickhouse_url.get_secret_value())
-    yield Check("ok", "ClickHouse", f"version {version} at {where}")
+    yield Check("ok", "ClickHouse", Diagnosis.CLICKHOUSE, {"version": version, "url": where})
     yield allowed_targets("tables of ClickHouse", CLICKHOUSE_TARGET_PREFIX, settings, "cinema.*")

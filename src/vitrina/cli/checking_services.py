@@ -6,10 +6,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from vitrina import __version__, bootstrap
-from vitrina.cli.checking import UP, Check, Checks, allowed_targets
+from vitrina.cli.checking import Check, Checks, allowed_targets, refused
 from vitrina.cli.processes import Background
 from vitrina.client import Client, ClientError, Runner, find_token, find_url, is_alive
+from vitrina.domain.diagnoses import Diagnosis
 from vitrina.domain.policy import ES_TARGET_PREFIX, OS_TARGET_PREFIX, SINK_NAMES
+from vitrina.domain.wording import Data
 from vitrina.embedded.elasticsearch import embedded_elasticsearch, find_server
 from vitrina.settings import Settings
 
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from vitrina.sinks.search.client import SearchClient
 
 TESTED = {  # which versions are, and how to say so
-    "Elasticsearch": (r"[89]\.", "use Elasticsearch 8 or 9"),
-    "OpenSearch": (r"3\.([3-9]|\d\d)", "use OpenSearch 3, from 3.3 on"),
+    "Elasticsearch": (r"[89]\.", "Elasticsearch 8 or 9"),
+    "OpenSearch": (r"3\.([3-9]|\d\d)", "OpenSearch 3, from 3.3 on"),
 }
 UP_SEARCH = "vitrina up --search (after vitrina down, if the stack runs)"
 
@@ -33,9 +35,9 @@ def check_search(settings: Settings) -> Checks:
             yield from _search_server(client, find_server(found).url)
         yield allowed_targets("indexes", ES_TARGET_PREFIX, found, "film_*")
     elif embedded_elasticsearch(settings).exists():
-        yield Check("warn", "Elasticsearch", "the embedded one is not running: pipelines to es: would fail", UP_SEARCH)
+        yield Check("warn", "Elasticsearch", Diagnosis.SEARCH_DOWN, {"way": UP_SEARCH})
     else:
-        yield Check("ok", "Elasticsearch", f"none, for no pipeline to es:; ELASTICSEARCH_URL names one, or {UP_SEARCH}")
+        yield Check("ok", "Elasticsearch", Diagnosis.NO_SEARCH, {"way": UP_SEARCH})
 
 
 def check_opensearch(settings: Settings) -> Checks:
@@ -51,15 +53,15 @@ def check_opensearch(settings: Settings) -> Checks:
 
 def _search_server(client: "SearchClient", url: str) -> Checks:
     """Whether it answers, and how it is."""
-    name, (tested, remedy) = client.name, TESTED[client.name]
+    name, (tested, which) = client.name, TESTED[client.name]
     health, version = client.health().body["status"], client.version()
-    said = f"version {version} at {url}, health {health}"
+    data: Data = {"version": version, "url": url, "health": health, "tested": which}
     if health == "red":
-        yield Check("fail", name, said, "some index has lost a primary shard: GET _cluster/health/INDEX")
+        yield Check("fail", name, Diagnosis.SEARCH_RED, data)
     elif not re.match(tested, version):
-        yield Check("warn", name, f"{said}: not one that Vitrina is tested with", remedy)
+        yield Check("warn", name, Diagnosis.SEARCH_UNTESTED, data)
     else:
-        yield Check("ok", name, said)
+        yield Check("ok", name, Diagnosis.SEARCH, data)
 
 
 def check_api(settings: Settings) -> Checks:
@@ -70,18 +72,18 @@ def check_api(settings: Settings) -> Checks:
     except ClientError as error:
         yield _silent(settings, url, error)
         return
-    yield Check("ok", "API", f"answers at {url}")
+    yield Check("ok", "API", Diagnosis.API, {"url": url})
     token = find_token(settings.token.get_secret_value() if settings.token else None, settings.home)
     if not token:
-        yield Check("fail", "token", "there is none", "vitrina up, or set VITRINA_TOKEN")
+        yield Check("fail", "token", Diagnosis.NO_TOKEN)
         return
     with Client(url, token, retries=0) as client:
         try:
             runners = [runner for runner in client.runners() if runner.alive]
         except ClientError as error:
-            yield Check("fail", "token", error.message, error.remedy)
+            yield refused("token", error)
             return
-    yield Check("ok", "token", "good")
+    yield Check("ok", "token", Diagnosis.TOKEN)
     yield from _runners([runner.version for runner in runners])
     yield from find_neighbours(runners)
 
@@ -91,24 +93,24 @@ def find_neighbours(runners: Sequence[Runner]) -> Checks:
     for runner in runners:
         for name, outage in runner.neighbours.items():
             who = SINK_NAMES.get(name, f"source {name}")
-            said = f"{runner.name} waits for {who} since {outage['since']}: {outage['error']}"
-            yield Check("warn", "neighbours", said, "look at it; what waits goes on by itself once it answers")
+            data = {"runner": runner.name, "who": who, "since": outage["since"], "error": outage["error"]}
+            yield Check("warn", "neighbours", Diagnosis.NEIGHBOUR_AWAY, data)
 
 
 def _silent(settings: Settings, url: str, error: ClientError) -> Check:
     if settings.url:
-        return Check("fail", "API", error.message, "correct VITRINA_URL, or start it with: vitrina serve")
+        return Check("fail", "API", Diagnosis.API_AWAY, {"error": error.message})
     if (settings.home / "api.pid").exists() and Background(settings.home, "api").pid is None:
-        return Check("fail", "API", "it was started and has died", "see why in: vitrina logs; then: vitrina up")
-    return Check("warn", "API", f"not running at {url}", UP)
+        return Check("fail", "API", Diagnosis.API_DIED)
+    return Check("warn", "API", Diagnosis.API_DOWN, {"url": url})
 
 
 def _runners(versions: list[str]) -> Checks:
     others = sorted({version for version in versions if version != __version__})
+    data: Data = {"count": len(versions), "version": __version__, "others": others}
     if not versions:
-        yield Check("fail", "runners", "none is alive: nothing will run", "vitrina up, or vitrina runner")
+        yield Check("fail", "runners", Diagnosis.NO_RUNNERS)
     elif others:
-        said = f"{len(versions)} alive, of other versions too: {', '.join(others)} (this is {__version__})"
-        yield Check("warn", "runners", said, "restart them: vitrina down, vitrina up")
+        yield Check("warn", "runners", Diagnosis.RUNNERS_DIFFER, data)
     else:
-        yield Check("ok", "runners", f"{len(versions)} alive, version {__version__}")
+        yield Check("ok", "runners", Diagnosis.RUNNERS, data)

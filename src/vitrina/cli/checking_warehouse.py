@@ -3,11 +3,12 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
 
 from vitrina import bootstrap
-from vitrina.cli.checking import UP, Check, Checks, captures, temporary_files, waits
+from vitrina.cli.checking import Check, Checks, captures, refused, temporary_files, waits
+from vitrina.domain.diagnoses import Diagnosis
 from vitrina.domain.errors import VitrinaError
+from vitrina.domain.wording import Data
 from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.meta import compatibility, roles, server_rights
 from vitrina.meta.db import Connection, connect, translated
@@ -18,7 +19,6 @@ from vitrina.settings import Settings
 from vitrina.sources.connections import Connections
 
 VERSIONS = range(15, 19)
-CLOCKS = "see that one time service keeps it: leases and schedules were put right, incremental marts are compared"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def check_warehouse(settings: Settings) -> Checks:
     server = bootstrap.embedded_server(settings)
     server.program("postgres")  # raises when the binaries are not there
     if not server.is_running():
-        yield Check("warn", "Postgres", "the embedded one is installed and not running", UP)
+        yield Check("warn", "Postgres", Diagnosis.POSTGRES_DOWN)
         return
     yield from _embedded(server, settings)
 
@@ -46,7 +46,7 @@ def _embedded(server: EmbeddedPostgres, settings: Settings) -> Checks:
     with connect(server.conninfo(), "doctor") as conn:
         known = conn.execute("SELECT 1 FROM pg_database WHERE datname = %s", [bootstrap.DATABASE]).fetchone()
     if not known:
-        yield Check("warn", "Postgres", f"the embedded one has no database {bootstrap.DATABASE} yet", UP)
+        yield Check("warn", "Postgres", Diagnosis.NO_DATABASE, {"database": bootstrap.DATABASE})
         return
     url = server.conninfo(bootstrap.DATABASE)
     yield from _database(bootstrap.Warehouse(url, url, server), settings)
@@ -56,14 +56,14 @@ def _database(warehouse: bootstrap.Warehouse, settings: Settings) -> Checks:
     try:
         owner = connect(warehouse.owner, "doctor")
     except VitrinaError as error:
-        yield Check("fail", "Postgres", error.message, error.remedy or "start it, or correct VITRINA_DATABASE_URL")
+        yield refused("Postgres", error, "start it, or correct VITRINA_DATABASE_URL")
         return
     with owner, translated():
         yield from _server(owner)
         schema = compatibility.find(owner)
         wrong = compatibility.misfit(schema)
         if wrong:
-            yield Check("fail", "meta-store", wrong.message, wrong.remedy)
+            yield refused("meta-store", wrong)
             return
         yield _meta_store(schema)
         yield clock(ClockRepo(owner).look())
@@ -80,54 +80,52 @@ def _database(warehouse: bootstrap.Warehouse, settings: Settings) -> Checks:
 
 def _meta_store(schema: compatibility.Schema) -> Check:
     if schema.version > compatibility.newest():
-        said = f"at {schema.version}, newer than this program, and works with it"
-        return Check("warn", "meta-store", said, f"go on with the upgrade: install Vitrina {schema.program} here too")
-    return Check("ok", "meta-store", f"up to date, at {schema.version}")
+        newer: Data = {"version": schema.version, "program": schema.program}
+        return Check("warn", "meta-store", Diagnosis.META_STORE_NEWER, newer)
+    return Check("ok", "meta-store", Diagnosis.META_STORE, {"version": schema.version})
 
 
 def clock(found: Clock) -> Check:
     """Whether the database's clock has jumped lately."""
     if found.was_set_back:
-        return Check("warn", "clock", f"the database's clock was set back behind {found.seen_at}", CLOCKS)
+        return Check("warn", "clock", Diagnosis.CLOCK_BEHIND, {"seen_at": str(found.seen_at)})
     lately = found.jumped_at and found.jumped_by and found.now - found.jumped_at < timedelta(days=1)
     if not lately:
-        return Check("ok", "clock", "has not jumped within a day")
-    way, by = "forward" if (found.jumped_by or 0) > 0 else "back", timedelta(seconds=abs(round(found.jumped_by or 0)))
-    return Check("warn", "clock", f"the database's clock was set {way} by {by} at {found.jumped_at}", CLOCKS)
+        return Check("ok", "clock", Diagnosis.CLOCK)
+    code = Diagnosis.CLOCK_SET_FORWARD if (found.jumped_by or 0) > 0 else Diagnosis.CLOCK_SET_BACK
+    by = timedelta(seconds=abs(round(found.jumped_by or 0)))
+    return Check("warn", "clock", code, {"by": str(by), "at": str(found.jumped_at)})
 
 
 def _server(conn: Connection) -> Checks:
     version = conn.info.server_version // 10_000
-    said = f"version {conn.info.parameter_status('server_version')}"
+    data = {"version": conn.info.parameter_status("server_version")}
     if version in VERSIONS:
-        yield Check("ok", "Postgres", said)
+        yield Check("ok", "Postgres", Diagnosis.POSTGRES, data)
     else:
-        level: Literal["warn", "fail"] = "fail" if version < VERSIONS.start else "warn"
-        yield Check(level, "Postgres", f"{said} is not one that Vitrina is tested with", "use Postgres 15 to 18")
+        yield Check("fail" if version < VERSIONS.start else "warn", "Postgres", Diagnosis.POSTGRES_UNTESTED, data)
     row = conn.execute("SHOW wal_level").fetchone()
-    level_ = row["wal_level"] if row else "?"
-    if level_ == "logical":
-        yield Check("ok", "wal_level", "logical")
+    level = row["wal_level"] if row else "?"
+    if level == "logical":
+        yield Check("ok", "wal_level", Diagnosis.WAL_LEVEL, {"level": level})
     else:
-        remedy = f"only live marts of the warehouse's own tables by wal need it: {find_service(conn).logical}"
-        yield Check("warn", "wal_level", level_, remedy)
+        needed = {"level": level, "way": find_service(conn).logical}
+        yield Check("warn", "wal_level", Diagnosis.WAL_LEVEL_LOW, needed)
 
 
 def _roles(warehouse: bootstrap.Warehouse, settings: Settings, lacks: Sequence[roles.Lack]) -> Checks:
     urls = {"RUNNER_URL": settings.runner_url, "READER_URL": settings.reader_url, "API_ROLE_URL": settings.api_role_url}
     unset = [f"VITRINA_{name}" for name, url in urls.items() if url is None]
     if any(lack.essential for lack in lacks):
-        remedy = "vitrina roles, as a user who may create roles; or have a script for who may: vitrina roles --sql"
-        yield Check("warn", "roles", "degraded: one role does everything", remedy)
+        yield Check("warn", "roles", Diagnosis.ROLES_MISSING)
         return
     for lack in lacks:
-        remedy = f"{lack.right.who} has to run: {lack.statement}"
-        yield Check("warn", lack.right.about, f"degraded: {lack.right.without}", remedy)
+        data = {"without": lack.right.without, "who": lack.right.who, "statement": lack.statement}
+        yield Check("warn", lack.right.about, Diagnosis.RIGHT_LACKS, data)
     if warehouse.embedded or not unset:
-        yield Check("ok", "roles", "each process signs in as its own")
+        yield Check("ok", "roles", Diagnosis.ROLES_APART)
     else:
-        said = f"degraded: {', '.join(unset)} not set, so the owner signs in instead"
-        yield Check("warn", "roles", said, "vitrina roles prints what to set")
+        yield Check("warn", "roles", Diagnosis.SIGN_INS_UNSET, {"settings": unset})
 
 
 def _as_roles(connections: Connections, settings: Settings, known: Known) -> Checks:
@@ -139,17 +137,18 @@ def _as_roles(connections: Connections, settings: Settings, known: Known) -> Che
             with connect(conninfo, "doctor") as conn, translated():
                 yield from check(conn, settings, known)
         except VitrinaError as error:
-            yield Check("fail", about, error.message, error.remedy or "vitrina roles")
+            yield refused(about, error, "vitrina roles")
 
 
 def _reader(conn: Connection, settings: Settings, known: Known) -> Checks:
     role = conn.info.user
     row = conn.execute("SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees").fetchone()
     if row and row["sees"]:
-        yield Check("ok", "reader", "sees other sessions, for the safe horizon")
+        yield Check("ok", "reader", Diagnosis.READER_SEES)
     elif server_rights.sees_all(role) not in known.lacks:
-        remedy = f"{find_service(conn).administrator} has to run: GRANT pg_read_all_stats TO {quoted(role)}"
-        yield Check("warn", "reader", "cannot see other sessions: incremental pipelines will refuse to run", remedy)
+        grant = f"GRANT pg_read_all_stats TO {quoted(role)}"
+        data = {"who": find_service(conn).administrator, "statement": grant}
+        yield Check("warn", "reader", Diagnosis.READER_BLIND, data)
     if server_rights.parameter("temp_file_limit", role) not in known.lacks:
         yield temporary_files(conn, "reader", settings.temp_file_limit)
     for schema in settings.allowed_source_schemas:
@@ -169,14 +168,13 @@ def _source_schema(conn: Connection, schema: str, *, elsewhere: bool) -> Check:
     ).fetchone()
     if row is None:
         if elsewhere:
-            return Check("ok", about, "is in a source, and not in the warehouse")
-        remedy = "create it, or correct VITRINA_ALLOWED_SOURCE_SCHEMAS"
-        return Check("warn", about, "does not exist", remedy)
+            return Check("ok", about, Diagnosis.SCHEMA_ELSEWHERE)
+        return Check("warn", about, Diagnosis.SCHEMA_MISSING)
+    data = {"closed": row["closed"], "tables": row["tables"]}
     if not row["usable"] or row["closed"]:
-        said = f"{row['closed']} of {row['tables']} tables" if row["usable"] else "the schema"
-        level: Literal["warn", "fail"] = "warn" if elsewhere else "fail"
-        return Check(level, about, f"the reader may not read {said}", "vitrina roles, as their owner")
-    return Check("ok", about, f"{row['tables']} tables, readable")
+        code = Diagnosis.TABLES_CLOSED if row["usable"] else Diagnosis.SCHEMA_CLOSED
+        return Check("warn" if elsewhere else "fail", about, code, data)
+    return Check("ok", about, Diagnosis.SCHEMA_READABLE, data)
 
 
 def _runner(conn: Connection, settings: Settings, known: Known) -> Checks:
@@ -189,11 +187,11 @@ def _runner(conn: Connection, settings: Settings, known: Known) -> Checks:
             [schema],
         ).fetchone()
         if row is None:
-            yield Check("fail", f"mart schema {schema}", "does not exist", "vitrina migrate")
+            yield Check("fail", f"mart schema {schema}", Diagnosis.MARTS_MISSING)
         elif not row["may"]:
-            yield Check("fail", f"mart schema {schema}", "the runner may not create tables in it", "vitrina roles")
+            yield Check("fail", f"mart schema {schema}", Diagnosis.MARTS_CLOSED)
         else:
-            yield Check("ok", f"mart schema {schema}", "the runner may write")
+            yield Check("ok", f"mart schema {schema}", Diagnosis.MARTS_WRITABLE)
 
 
 def _source(name: str, connections: Connections, seen: set[str]) -> Checks:
@@ -201,11 +199,11 @@ def _source(name: str, connections: Connections, seen: set[str]) -> Checks:
     settings = connections.settings
     try:
         with connections.resolve_reader(name) as reader:
-            yield Check("ok", f"source {name}", "answers")
+            yield Check("ok", f"source {name}", Diagnosis.SOURCE_ANSWERS)
             seen |= {
                 found.name for found in reader.sight(settings.allowed_source_schemas, None, "").schemas if found.exists
             }
             if reader.abilities.speaks_sql:
                 yield temporary_files(reader.catalogue.conn, f"source {name}", settings.temp_file_limit)
     except VitrinaError as error:
-        yield Check("fail", f"source {name}", error.message, error.remedy or f"correct VITRINA_SOURCES__{name.upper()}")
+        yield refused(f"source {name}", error, f"correct VITRINA_SOURCES__{name.upper()}")

@@ -12,16 +12,20 @@ from psycopg import sql
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
 from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
+from vitrina.domain.reasons import Reason
 from vitrina.domain.run import Counts
 from vitrina.domain.wording import Because, Data
 from vitrina.engine.comparison import Comparison
 from vitrina.engine.filling import copy_across
 from vitrina.engine.job import Found, Job, Step, StepResult, execute, finding
+from vitrina.engine.keyless import without_key
 from vitrina.engine.query import QueryText, reader_scope
 from vitrina.engine.reading import How, Reading, whole_load
 from vitrina.engine.stage import KeySegment
 from vitrina.engine.work import NO_NULLS, ONCE, Work
 from vitrina.meta.db import Connection
+
+MANY, MOST = 9, 200  # batches: fewer may pay in any case, more are no dearer together than so many of half a per cent
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Load:
             yield self._stream
             return
         ranges, reading = yield from finding(self._find_bounds)
-        if reading.how is How.BY_RANGE:
+        if ranges:
             yield from self._ranges(ranges, self.job.batch_size)
         else:
             yield from self._whole(reading, is_costly=True)
@@ -98,7 +102,12 @@ class Load:
                 return
             yield partial(self._load_range, ranges, number)
 
-    def _find_bounds(self, conn: Connection) -> Found[tuple[Ranges, Reading]]:
+    def _find_bounds(self, conn: Connection) -> Found[tuple[Ranges | None, Reading]]:
+        """Unless ranges are costly wherever they end: to find the ends of an aggregate's is to compute it once more."""
+        if why := self._why_never():
+            reading = whole_load(self.work, why, is_costly=True)
+            said = StepResult(Event.LOAD_FOUND, position=FullPosition("load"), fields={"read": reading.how})
+            return said, (None, reading)
         columns = {c.name: c for c in self.job.columns}
         found = KeySegment(self.job.pipeline_id, tuple(columns[name] for name in self.work.mart.key))
         found.create(conn)
@@ -107,7 +116,18 @@ class Load:
         ranges = Ranges.between(self.work.query, self._in_order(found, conn))
         reading = self._read_how(ranges)
         fields: Data = {"batches": len(ranges), "read": reading.how}
-        return StepResult(Event.LOAD_FOUND, position=FullPosition("load"), fields=fields), (ranges, reading)
+        found_ranges = ranges if reading.how is How.BY_RANGE else None
+        return StepResult(Event.LOAD_FOUND, position=FullPosition("load"), fields=fields), (found_ranges, reading)
+
+    def _why_never(self) -> Because | None:
+        """Why no range would pay, whatever its ends: so many of half a per cent are all that there is."""
+        _, rows = self.job.reader.cost(self.work.query.whole())
+        batches = -(-int(rows) // self.job.rows_at_once)
+        if batches < MANY:
+            return None
+        query = self.work.query.with_unknown_args().by_range(lower=True, upper=True)
+        why = self.work.why_costly(query, [], min(batches, MOST))
+        return why and Reason.KEY_NOT_PUSHED.of(**{**why.data, "batches": batches})
 
     def _in_order(self, found: KeySegment, conn: Connection) -> list[list[str | None]]:
         """Bounds as text."""
@@ -119,6 +139,8 @@ class Load:
         """How it will be read, by the same bounds; nothing is written."""
         if self.work.streams:
             return Reading(How.AT_ONCE)
+        if why := self._why_never():
+            return whole_load(self.work, why, is_costly=True)
         bounds = self.job.reader.fetch(self.work.query.bounds_as_text(self.job.rows_at_once))
         return self._read_how(Ranges.between(self.work.query, [row["bound"] for row in bounds]))
 
@@ -158,7 +180,9 @@ class Load:
         conn.execute("SELECT set_config('work_mem', %s, true)", [self.job.settings.find_work_mem])
         scope = reader_scope(self.job.columns, sql.SQL("'{}'::text[]"), "$1")
         whole = [self.work.query.whole().as_string(conn)]
-        rows = int(self.work.apply(conn, self.work.untold.insert(scope, self.work.key_columns("t")), whole)["written"])
+        with without_key(conn, self.work.mart):
+            row = self.work.apply(conn, self.work.untold.insert(scope, self.work.key_columns("t")), whole)
+        rows = int(row["written"])
         return rows, rows
 
     @contextmanager

@@ -33,6 +33,7 @@ class Mart:
     operators: Mapping[str, str] = field(default_factory=dict)  # the schema of a column's `=`, unless pg_catalog
     seal: Seal | None = None  # of a mart that brings code of somebody's own along
     watched: "Wanted | None" = None  # of one that brings none, and belongs to somebody else: code may be added
+    is_new: bool = False  # this run has made it
     is_asked_by_row: bool = False  # statements tell the keys that they wrote, for checks
 
     @property

@@ -38,6 +38,10 @@ class QueryText:
         """The arguments written out, for COPY, which takes no parameters."""
         return replace(self, args=sql.SQL("{}::text[]").format(sql.Literal(list(args))))
 
+    def with_unknown_args(self) -> "QueryText":
+        """Arguments that a planner cannot look into: a range is any half per cent of the rows to it."""
+        return replace(self, args=sql.SQL("(SELECT '{}'::text[])"))
+
     def whole(self, columns: Sequence[Column] | None = None) -> sql.Composed:
         """All of it, in the described types: a domain is described as its base type."""
         values = [

@@ -139,6 +139,7 @@ class Runner:
         if self.settings.transform_modules:
             begin_worker(self.settings)  # somebody will want it, and it loads them while this process does
         grammar.load()
+        self.connections.load()
         load_transforms(self.settings.transform_modules)
         find_destinations(self.settings)
         compatibility.require(self.connections.listen)

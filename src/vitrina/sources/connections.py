@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from psycopg import sql
 
@@ -15,9 +15,11 @@ from vitrina.domain.pipeline import WAREHOUSE
 from vitrina.meta.db import SEARCH_PATH, TEMP_FILES, Connection, cancel, connect, stall_limit
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
-from vitrina.sources.postgres.reader import PostgresReader
 from vitrina.sources.registry import kind_of
 from vitrina.sources.source import Address, Source, lack
+
+if TYPE_CHECKING:
+    from vitrina.sources.postgres.reader import PostgresReader
 
 Cancel: TypeAlias = Callable[[], None]
 
@@ -40,6 +42,10 @@ class Connections:
     neighbours: Neighbours = field(default_factory=Neighbours, compare=False)  # how they answer this process
     latencies: Latencies = field(default_factory=Latencies, compare=False)  # of what came to the marts of this process
     opened: Callable[[Cancel], None] = tell_nobody  # told of each session how what it does is cancelled
+
+    def load(self) -> None:
+        """What reading the warehouse needs, before a run waits for it."""
+        kind_of(self.reader).load()
 
     def open_warehouse(self, name: str) -> Connection:
         """A session of the runner's role."""
@@ -77,8 +83,10 @@ class Connections:
                 raise
 
     @contextmanager
-    def read_warehouse(self) -> Iterator[PostgresReader]:
+    def read_warehouse(self) -> Iterator["PostgresReader"]:
         """The warehouse as the reader, for who has to do with the marts there."""
+        from vitrina.sources.postgres.reader import PostgresReader
+
         with self.resolve_reader(WAREHOUSE) as reader:
             assert isinstance(reader, PostgresReader)
             yield reader

@@ -4,7 +4,7 @@ import re
 
 from vitrina.domain.errors import ConfigError
 from vitrina.sources.duckdb.kind import DUCKDB
-from vitrina.sources.postgres.reader import POSTGRES
+from vitrina.sources.postgres.kind import POSTGRES
 from vitrina.sources.source import Kind
 from vitrina.sources.spark.kind import SPARK
 

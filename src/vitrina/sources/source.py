@@ -98,6 +98,10 @@ def hide_secrets(url: str) -> str:
     return urlunsplit((parts.scheme, f"{user}{parts.hostname or ''}{port}", parts.path, "", ""))
 
 
+def nothing() -> None:
+    """There is nothing to load."""
+
+
 @dataclass(frozen=True)
 class Kind:
     """A kind of source: by which schemes its addresses begin, what it can do at most, and how one is opened."""
@@ -110,6 +114,7 @@ class Kind:
     tables: Callable[[str], list[str]] = (
         tables_of  # that a SELECT names, as schema.table: of Postgres, which may be marts
     )
+    load: Callable[[], object] = nothing  # import what opening one needs, so that no run waits for it
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,13 @@ WHERE i.indrelid = to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::te
   AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
 ORDER BY i.indisprimary DESC
 
+-- name: own_key
+-- The key of a mart as we make it; none if somebody has something to do with its index.
+SELECT c.conname AS name
+FROM pg_index i JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.contype = 'p'
+WHERE i.indrelid = to_regclass(format('%%I.%%I', %(schema)s::text, %(table)s::text))
+  AND NOT i.indisreplident AND NOT i.indisclustered
+
 -- name: can_assign
 -- Whether a value of one type may be stored in a column of another without an explicit cast.
 SELECT f.oid = t.oid OR t.typcategory = 'S' OR EXISTS (

@@ -51,7 +51,7 @@ def prepare_mart(conn: Connection, wanted: Wanted) -> tuple[Mart, list[str]]:
     mart = _fit(conn, wanted, inspect(conn, schema, table) if ddl else found, _unique_keys(conn, wanted))
     seal = Seal(mart.identifier, wanted.scratch) if sealed else None
     watched = wanted if not sealed and is_open_to_others(conn, schema, table) else None
-    return replace(mart, seal=seal, watched=watched), [statement.as_string(conn) for statement in ddl]
+    return replace(mart, seal=seal, watched=watched, is_new=not found), [statement.as_string(conn) for statement in ddl]
 
 
 @dataclass(frozen=True)

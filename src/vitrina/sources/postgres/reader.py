@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
 from vitrina.domain.findings import Finding
@@ -17,8 +16,6 @@ from vitrina.domain.positions import Place
 from vitrina.meta.db import (
     Connection,
     cancel,
-    check_conninfo,
-    connect,
     describe_prepared,
     fetch_all,
     prepare,
@@ -32,7 +29,7 @@ from vitrina.sources.postgres.horizon import SQL as HORIZON
 from vitrina.sources.postgres.horizon import take_horizon
 from vitrina.sources.postgres.sight import list_tables, take_sight
 from vitrina.sources.sight import Seen, Sight
-from vitrina.sources.source import Abilities, Address, Catalogue, Estimate, Horizon, Kind, Source
+from vitrina.sources.source import Catalogue, Estimate, Horizon, Source
 from vitrina.sql.dependencies import SETTINGS
 from vitrina.sql.describe import Column, describe
 from vitrina.sql.guard import check_select
@@ -41,9 +38,6 @@ from vitrina.sql.vet import called
 from vitrina.transforms import Row
 from vitrina.transforms.frames import Batch
 from vitrina.transforms.rows import python_forms, register_loaders
-
-ELSEWHERE = Abilities(speaks_sql=True, has_catalogue=True, has_horizon=True, is_capturable=True)
-HERE = replace(ELSEWHERE, is_local=True)
 
 
 @dataclass(frozen=True)
@@ -178,21 +172,3 @@ class PostgresReader(Source):
     def _reading(self) -> Iterator[None]:
         with naming_grants(self.conn, self.name), translated(), transaction(self.conn, self.settings, read_only=True):
             yield
-
-
-def open_reader(address: Address) -> PostgresReader:
-    """A session of its own."""
-    abilities = HERE if address.is_local else ELSEWHERE
-    return PostgresReader(address.name, abilities, connect(address.url, "reader"), address.reading)
-
-
-def shown(url: str) -> str:
-    """As a URL, whichever way it was written; a socket's folder counts as the host."""
-    parts = conninfo_to_dict(check_conninfo(url))
-    user = f"{parts['user']}@" if parts.get("user") else ""
-    port = f":{parts['port']}" if parts.get("port") else ""
-    secure = f"?sslmode={parts['sslmode']}" if parts.get("sslmode") else ""
-    return f"postgresql://{user}{parts.get('host', '')}{port}/{parts.get('dbname', '')}{secure}"
-
-
-POSTGRES = Kind(("postgresql", "postgres"), HERE, open_reader, shown=shown)
