@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Callable
 
 from bench import (
+    arrow,
     batches,
     changed,
     commands,
@@ -32,6 +33,7 @@ PARTS: dict[str, Callable[[Options], Report]] = {
     "followers": followers.measure,
     "elasticsearch": documents.measure,
     "batches": batches.measure,
+    "arrow": arrow.measure,
     "memory": memory.measure,
     "idle": idle.measure,
     "commands": commands.measure,

@@ -74,8 +74,17 @@ class LakeSink:
         """The rows of the files that count, by an engine that nobody here wrote."""
         import duckdb  # for those who use it
 
-        files = [task.file.file_path.removeprefix("file://") for task in self.table.scan().plan_files()]
-        found = duckdb.connect().read_parquet(files).order("1").to_arrow_table().to_pylist()
+        tasks = [*self.table.scan().plan_files()]
+        marks = [file.file_path.removeprefix("file://") for task in tasks for file in task.delete_files]
+        files = [task.file.file_path.removeprefix("file://") for task in tasks]
+        text = (
+            "SELECT * EXCLUDE (filename, file_row_number) FROM read_parquet(?, filename=true, file_row_number=true) f"
+        )
+        if marks:
+            same = "d.file_path = 'file://' || f.filename AND d.pos = f.file_row_number"
+            text += f" ANTI JOIN read_parquet(?) d ON {same}"
+        given = [files, marks] if marks else [files]
+        found = duckdb.connect().sql(f"{text} ORDER BY 1", params=given).to_arrow_table().to_pylist()
         return [tuple(row.values()) for row in found]
 
     def files(self, url: str) -> set[str]:

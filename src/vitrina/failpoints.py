@@ -12,7 +12,7 @@ from threading import get_ident
 ACTIONS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 PLACES = (
     *("claimed", "before checkpoint", "after checkpoint", "before end", "following"),
-    *("before comparison", "following", "live slice", "audit", "audit repair"),
+    *("shared reading", "before comparison", "following", "live slice", "audit", "audit repair"),
     *("index created", "before shadow", "before send", "after send", "before confirm", "before swap", "after swap"),
     *("before append", "in append", "after append", "after ack"),
     "after webhook",

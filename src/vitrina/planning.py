@@ -7,7 +7,7 @@ from uuid import UUID
 from vitrina.domain.checks import Check
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Finding
-from vitrina.domain.pipeline import Pipeline, Plan, resolve
+from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.domain.policy import require_allowed_target, split_table
 from vitrina.domain.run import RunOptions
 from vitrina.engine.asking import MART, Asked
@@ -15,7 +15,7 @@ from vitrina.engine.job import Job, Limits, Pace
 from vitrina.engine.types import SQL as MARTS
 from vitrina.meta.db import Connection, fetch_all
 from vitrina.settings import Settings
-from vitrina.sinks.registry import abilities_of, check_fields, resolve_writer
+from vitrina.sinks.registry import abilities_of, resolve_writer, settle
 from vitrina.sources.registry import kind_of
 from vitrina.sources.source import Kind, Source
 from vitrina.sql.guard import check_expression, check_select
@@ -26,8 +26,7 @@ from vitrina.transforms.chain import resolve_transformer
 
 def check_plan(pipeline: Pipeline, settings: Settings, *, reads_only: bool = False) -> Plan:
     """The plan, with the target allowed (unless nothing will be written) and the query guarded."""
-    plan = resolve(pipeline)
-    check_fields(plan)
+    plan = settle(pipeline)
     if not reads_only:
         require_allowed_target(plan.target, settings.whitelist)
     check_checks(plan, settings)

@@ -135,6 +135,9 @@ class Settings(BaseSettings):
     lake_access_key: SecretStr | None = None  # with lake_secret_key; without them as AWS's own tools sign in
     lake_secret_key: SecretStr | None = None
     lake_snapshot_days: float = Field(default=5, ge=0)  # how long a table can be read as it was
+    lake_commit_seconds: float = Field(
+        default=10, ge=0
+    )  # changes of a live mart are gathered so long: a commit is a snapshot
     lake_unused_seconds: float = Field(default=3600, ge=0)  # how long a file may lie there that no table knows
 
     # ClickHouse: http://user:password@host:8123, or https://…:8443. Without it there is none.

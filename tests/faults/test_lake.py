@@ -1,13 +1,15 @@
 """A lake whose runners are killed, stand still, and come too late: one state, with the checkpoint."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.lake import LakeSink
-from tests.support import Lab
-from vitrina.domain.pipeline import BATCH_SIZE
+from tests.living import Living, living
+from tests.support import Lab, wait_for
+from vitrina.domain.pipeline import BATCH_SIZE, Pipeline
 from vitrina.meta.repos import state
 from vitrina.sinks.lake import delivery
 from vitrina.testing import SinkUnderFaults
@@ -93,3 +95,67 @@ def test_a_commit_of_somebody_else_amid_a_run_is_seen(lake: LakeSink, monkeypatc
     assert went(lake, pipeline) == (3, 1)
     assert lake.lab.last_run(pipeline)["attempt"] == 2
     assert_equal(lake, pipeline)
+
+
+# ── live ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def followed(lake: LakeSink) -> Iterator[tuple[Living, Pipeline]]:
+    """A live mart of some items."""
+    pipeline = items(lake, 60, batch_size=BATCH_SIZE, mode="live")
+    with living(lake.lab, "wal", ["content.item"]) as live:
+        live.follow(pipeline)
+        yield live, pipeline
+
+
+def assert_right(lake: LakeSink, pipeline: Pipeline) -> None:
+    """The very rows, each once."""
+    assert_equal(lake, pipeline)
+    ids = lake.table.scan().to_arrow()["id"].to_pylist()
+    assert sorted(ids) == [row[0] for row in lake.lab.sql("SELECT id FROM content.item ORDER BY id")]
+
+
+@pytest.mark.parametrize("point", ["before send:1", "after send:1", "live slice:1", "before checkpoint:3"])
+def test_following_into_a_lake_killed_anywhere_is_gone_on_with(
+    lake: LakeSink, followed: tuple[Living, Pipeline], point: str
+) -> None:
+    live, pipeline = followed
+    nursery = Nursery(lake.lab)
+    change(lake.lab)
+    live.catch_up()
+    nursery.kill_at(pipeline, killed(point))
+    change(lake.lab)
+    nursery.take_over(pipeline)
+    live.follow(pipeline)
+    assert_right(lake, pipeline)
+
+
+def test_changes_of_a_while_are_one_commit(lake: LakeSink, followed: tuple[Living, Pipeline]) -> None:
+    """However many they are: a snapshot a change would help nobody. What came last is there a while later too."""
+    lab, (_, pipeline), seconds = lake.lab, followed, 1.0
+    lab.configure(lake_commit_seconds=seconds)
+    changes, before = 60, len(lake.table.metadata.snapshots)
+    with lab.runner():
+        began = time.monotonic()
+        for number in range(changes):
+            lab.sql("UPDATE content.item SET title = %s WHERE id = 7", str(number))
+            time.sleep(0.05)  # an application that writes, not a wait
+        wait_for(lambda: lake.rows(["id"])["7"]["title"] == str(changes - 1), 30)
+        took = time.monotonic() - began
+    assert len(lake.table.metadata.snapshots) - before <= took / seconds + 1
+    assert took / seconds + 1 < changes, "else this shows nothing"
+    assert_right(lake, pipeline)
+
+
+def test_a_commit_of_somebody_else_under_a_follower_is_put_right(
+    lake: LakeSink, followed: tuple[Living, Pipeline]
+) -> None:
+    lab, (_, pipeline) = lake.lab, followed
+    lab.configure(lake_commit_seconds=0)
+    with lab.runner():
+        wait_for(lambda: lab.value("SELECT owner IS NOT NULL FROM etl.etl_leases"), 30)
+        lake.damage("2", "3", {"id": 99, "title": "stranger"})
+        lab.sql("UPDATE content.item SET title = 'other' WHERE id = 1")
+        wait_for(lambda: lake.rows(["id"]).get("1", {}).get("title") == "other" and "99" not in lake.rows(["id"]), 60)
+    assert_right(lake, pipeline)

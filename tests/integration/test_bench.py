@@ -10,7 +10,7 @@ from bench.report import Options
 
 TINY = Options("tiny", times=1, peers=False)
 HERE = ("films", "transform", "ratings", "memory", "batches")  # share a server
-ELSEWHERE = ("remote", "changed", "wide", "idle", "commands")
+ELSEWHERE = ("remote", "changed", "wide", "idle", "commands", "arrow")
 
 
 @pytest.mark.long

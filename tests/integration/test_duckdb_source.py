@@ -12,6 +12,7 @@ from tests.support import Lab
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError, DatabaseLost
 from vitrina.domain.pipeline import Pipeline
+from vitrina.sources.duckdb.kind import DUCKDB
 
 FILMS = (
     "CREATE SCHEMA content",
@@ -20,7 +21,7 @@ FILMS = (
               TIMESTAMP '2020-01-01' + to_seconds(range) AS seen, [range, NULL] AS marks, {'a': range} AS doc
        FROM range(1, 1001)""",
 )
-QUERY = "SELECT id, title, rating, seen, marks, doc FROM content.films"
+QUERY = "SELECT id, title, rating, seen, marks, doc FROM content.films AS f"
 TABLES = ["content.films"]
 
 
@@ -235,3 +236,86 @@ def test_columns_that_differ_in_case_alone_are_two(lab: Lab, lake: Path) -> None
     know(lab, "lake", f"duckdb://{lake}")
     run(lab, films(lab, source_query='SELECT 1 AS id, 2::HUGEINT AS "ID"'))
     assert lab.sql('SELECT id, "ID"::integer FROM analytics.films') == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("select", "tables"),
+    [
+        ("SELECT f.id FROM content.films AS f JOIN other AS o USING (id)", ["content.films", "other"]),
+        ('SELECT 1 FROM "a.b"."c d" x, (SELECT 1 FROM lake.s.t) AS y', ["a.b.c d", "s.t"]),
+        ("WITH t AS (SELECT 1) SELECT * FROM t, 'x/y.parquet'", ["t", "x/y.parquet"]),
+        ("no query", []),
+        ("DELETE FROM t", []),
+    ],
+)
+def test_tables_are_told_without_their_aliases(select: str, tables: list[str]) -> None:
+    assert DUCKDB.tables(select) == tables
+
+
+def cursored(lab: Lab, **config: Any) -> Pipeline:
+    query = "SELECT id, title, seen FROM content.films"
+    return films(lab, source_query=query, mode="incremental", incremental_key="seen", **config)
+
+
+def test_incremental_reads_from_the_last_value_on(lab: Lab, lake: Path) -> None:
+    know(lab, "lake", f"duckdb://{lake}")
+    pipeline = cursored(lab, batch_size=300)
+    assert run(lab, pipeline)["rows_written"] == 1000
+    write_lake(
+        lake,
+        "INSERT INTO content.films (id, title, seen) SELECT 2000, 'same moment', max(seen) FROM content.films",
+        "UPDATE content.films SET title = 'unseen' WHERE id = 1",
+        "UPDATE content.films SET title = 'seen', seen = '2021-01-01 00:00:00.123456' WHERE id = 2",
+    )
+    done = run(lab, pipeline)
+    assert (done["rows_read"], done["rows_written"], done["rows_unchanged"]) == (3, 2, 1)
+    assert lab.sql("SELECT id, title FROM analytics.films WHERE id IN (1, 2, 2000) ORDER BY id") == [
+        (1, "film 1"), (2, "seen"), (2000, "same moment")]  # fmt: skip
+    again = run(lab, pipeline)
+    assert (again["rows_read"], again["rows_written"]) == (1, 0)
+
+
+def test_a_lake_that_went_back_is_compared(lab: Lab, lake: Path) -> None:
+    know(lab, "lake", f"duckdb://{lake}")
+    pipeline = cursored(lab)
+    run(lab, pipeline)
+    write_lake(lake, "DELETE FROM content.films WHERE id > 900", "UPDATE content.films SET title = 'old' WHERE id = 5")
+    done = run(lab, pipeline)
+    assert (done["rows_written"], done["rows_deleted"]) == (1, 100)
+    write_lake(lake, "UPDATE content.films SET title = 'later', seen = seen + INTERVAL 1 DAY WHERE id = 7")
+    run(lab, pipeline)
+    assert lab.sql("SELECT title FROM analytics.films WHERE id IN (5, 7) ORDER BY id") == [("old",), ("later",)]
+
+
+def test_a_window_that_is_interrupted_is_read_again(lab: Lab, lake: Path) -> None:
+    know(lab, "lake", f"duckdb://{lake}")
+    pipeline = cursored(lab, batch_size=100)
+    lab.db.execute(
+        "CREATE TABLE analytics.films (id int PRIMARY KEY, title text, seen timestamp, CONSTRAINT few CHECK (id < 950))"
+    )
+    lab.db.execute("ALTER TABLE analytics.films OWNER TO vitrina_runner")
+    assert lab.run(pipeline)["error"]
+    lab.db.execute("ALTER TABLE analytics.films DROP CONSTRAINT few")
+    run(lab, pipeline)
+    assert lab.sql("SELECT count(*) FROM analytics.films") == [(1000,)]
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        ({"source_query": "SELECT 1 AS id, NULL::TIMESTAMP AS seen"}, "NULL in its cursor seen"),
+        ({"source_query": "SELECT 1 AS id, now() AS seen FROM range(2)"}, "gives a key twice"),
+        ({"source_query": "SELECT 1 AS id"}, "cursor column seen is not in the query"),
+    ],
+)
+def test_a_cursor_that_tells_nothing_is_refused(lab: Lab, lake: Path, config: dict[str, Any], says: str) -> None:
+    know(lab, "lake", f"duckdb://{lake}")
+    done = lab.run(films(lab, mode="incremental", incremental_key="seen", **config))
+    assert says in done["error"]
+
+
+def test_files_may_come_late_so_a_folder_has_no_cursor(lab: Lab, lake: Path, tmp_path: Path) -> None:
+    know(lab, "lake", f"duckdb://{export(lake, tmp_path / 'files', TABLES)}/")
+    pipeline = cursored(lab)
+    assert "use mode full" in lab.run(pipeline)["remedy"]
+    assert [f.where for f in Validation(lab.connections).of(pipeline) if f.level == "error"] == ["mode"]

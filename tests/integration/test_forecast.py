@@ -12,7 +12,9 @@ from vitrina import Row, transform
 from vitrina.control.services.validation import Validation
 from vitrina.domain.pipeline import Pipeline
 from vitrina.engine.reading import How, Reading
+from vitrina.meta.repos.pipelines import PipelineRepo
 from vitrina.meta.repos.state import StateRepo
+from vitrina.runner.main import Runner
 
 PLAIN = "SELECT k, v, t FROM content.big"
 NUMBERED = "SELECT row_number() OVER (ORDER BY k) AS k, v, t FROM content.big"
@@ -169,3 +171,21 @@ def agree(foretold: Reading, happened: tuple[How, str]) -> bool:
     if foretold.how is How.BY_KEY and foretold.why:
         return happened[0] is How.BY_KEY or happened[1].startswith("the key cannot be pushed into the query")
     return (foretold.how, foretold.why or "") == happened
+
+
+def test_targets_that_are_due_together_are_read_as_was_foretold(lab: Lab) -> None:
+    whole = lab.add(
+        name="films", source_query="SELECT id AS film_id, title FROM content.film_work", key=["film_id"],
+        target_table=None, targets=["analytics.one", "analytics.two"],
+    )  # fmt: skip
+    for _ in range(2):  # a first load, and one that changes nothing
+        said = [(f.code, str(f.data.get("reason"))) for f in Validation(lab.connections).of(whole)]
+        assert ("read_staged", "it is read once for all targets that are due together") in said
+        with lab.db.transaction():
+            marts = [Pipeline.parse(PipelineRepo(lab.db).get(f"films@{target}").config) for target in whole.targets]
+            for mart in marts:
+                assert lab.request(mart)
+        Runner(lab.connections).run_once()
+        for mart in marts:
+            told = [e["fields"]["why"] for e in lab.events(mart) if e["event"] == "staged"][-1]
+            assert told == "it is read once for all targets that are due together"

@@ -148,6 +148,23 @@ def test_a_query_that_gives_the_same_writes_no_file(lake: LakeSink) -> None:
     assert set(lake.folder.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("select", "said"),
+    [
+        ("SELECT 1 AS id, n FROM generate_series(1, 3) n", "gives a key twice: id = 1"),
+        ("SELECT nullif(n, 2) AS id, n FROM generate_series(1, 3) n", "NULL in its key"),
+    ],
+)
+def test_a_load_in_one_go_names_a_key_that_is_none(lake: LakeSink, select: str, said: str) -> None:
+    """The keys of the shadow are sorted when all of them are there."""
+    pipeline = lake.lab.add(source_query=select, key=["id"], target_table=lake.target)
+    assert said in failed(lake, pipeline)
+    lake.lab.sql("UPDATE etl.etl_pipelines SET source_query = 'SELECT n AS id, n FROM generate_series(1, 3) n'")
+    went(lake, pipeline)
+    assert lake.table.scan().count() == 3
+    assert lake.lab.value("SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND conrelid::regclass::text ~ 'd_'")
+
+
 def test_only_the_files_that_hold_a_changed_row_are_written_anew(lake: LakeSink) -> None:
     pipeline = items(lake, 30, batch_size=10)
     went(lake, pipeline)
@@ -158,12 +175,22 @@ def test_only_the_files_that_hold_a_changed_row_are_written_anew(lake: LakeSink)
     assert (len(before), len(before - after)) == (3, 1)
 
 
-def test_duckdb_reads_what_the_query_gives_while_it_is_kept(lake: LakeSink) -> None:
+@pytest.mark.parametrize("marks", [False, True])
+def test_duckdb_reads_what_the_query_gives_while_it_is_kept(
+    lake: LakeSink, monkeypatch: pytest.MonkeyPatch, marks: bool
+) -> None:
+    """Also where rows are not written anew but marked as deleted."""
+    if marks:
+        from vitrina.sinks.lake import iceberg
+
+        monkeypatch.setattr(iceberg, "SMALL_BYTES", 0)
+        monkeypatch.setattr(iceberg, "MOST_MARKED", 2.0)
     select = "SELECT id, title, price, at FROM content.item"
     pipeline = items(lake, 40, source_query=select, batch_size=7)
     for last in (40, 60, 80):
         went(lake, pipeline, allow_deletes=True)
         assert lake.by_duckdb == lake.lab.sql(f"{select} ORDER BY id")
+        assert marks is (last > 40) or not any(task.delete_files for task in lake.table.scan().plan_files())
         lake.lab.sql("DELETE FROM content.item WHERE id % 5 = 0; UPDATE content.item SET price = -id WHERE id % 3 = 0")
         add_items(lake.lab, last + 1, last + 20)
 
@@ -214,7 +241,6 @@ def test_without_a_lake_or_its_extra_a_run_says_what_is_missing(
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"mode": "live"}, "full or incremental"),
         ({"publish": "atomic"}, "publish: atomic is for tables"),
         ({"adopt": True}, "adopt is for an index"),
         ({"mapping": {"id": {"type": "long"}}}, "is for an index"),

@@ -83,7 +83,7 @@ ALERTED = (
     *("etl_mart_audits", "etl_waits"),
 )
 WATCHED = ("etl_dependencies", "etl_dependency_looks", "etl_clock", "etl_run_attempts", "etl_postponed", "etl_latency")
-CHECKED = ("etl_checks", "etl_run_checks")
+CHECKED = ("etl_checks", "etl_run_checks", "etl_readings")
 RIGHTS: dict[tuple[str, str], tuple[str, ...]] = {
     **{("vitrina_runner", table): WRITE for table in (*RUN_TIME, *CAPTURED, *ALERTED, *WATCHED, *CHECKED)},
     **{("vitrina_runner", table): READ for table in SETTLED},

@@ -12,7 +12,8 @@ from tests.acceptance.client import vitrina
 from tests.managed import PASSWORD, VERSIONS, Managed, managed
 from vitrina.cli.provisioning import SIGN_INS
 from vitrina.meta.db import connect
-from vitrina.meta.roles import ALL, WRITER, find_lacks
+from vitrina.meta.rights import ALL, WRITER, Needs, is_there
+from vitrina.meta.schema_rights import rights
 
 RIGHTS = {"nothing": "", "CREATEROLE": "CREATEROLE", "both": "CREATEROLE REPLICATION"}
 
@@ -43,7 +44,8 @@ def team(server: Managed, rights: str) -> None:
 def lacks(server: Managed) -> dict[str, str]:
     """By what it is about, the statement that whoever may has to run."""
     with connect(server.inside("house", "team"), "test") as conn:
-        return {lack.right.about: lack.statement for lack in find_lacks(conn, ["public"], ["analytics"])}
+        wanted = rights(conn, Needs(["public"], ["analytics"]))
+        return {right.about: right.statement.as_string(conn) for right in wanted if is_there(conn, right) is False}
 
 
 @pytest.mark.parametrize("rights", ["CREATEROLE", "both"])

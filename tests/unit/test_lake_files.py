@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.io.pyarrow import ParquetFormatWriter
 from pyiceberg.table.statistics import StatisticsFile
@@ -81,6 +82,51 @@ def test_however_many_files_are_written_anew_few_are_in_memory(files: Files, mon
     files.put({f"{number}-1": "other" for number in range(12)}, anew=True)
     assert most[0] < 12 * size  # half of all there is
     assert {said for id_, said in files.rows.items() if id_.endswith("-1")} == {"other"}
+
+
+def marked(files: Files) -> dict[str, int]:
+    """How many rows of each data file do not count."""
+    tasks = files.table.table.scan().plan_files()
+    assert all(len(task.delete_files) <= 1 for task in tasks)
+    return {task.file.file_path: sum(file.record_count for file in task.delete_files) for task in tasks}
+
+
+def test_a_few_rows_of_many_are_marked_where_they_are_until_they_are_many(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(iceberg, "SMALL_BYTES", 0)
+    want = {f"{number:03}": "1" for number in range(100)}
+    files.put(want)
+    [first] = marked(files)
+    for number, deleted in ((3, 1), (7, 2), (3, 2), (50, 3)):  # the third is in another file by then
+        files.put({f"{number:03}": f"{number} anew"}, anew=True)
+        want[f"{number:03}"] = f"{number} anew"
+        assert files.rows == want
+        assert marked(files)[first] == deleted
+    files.put({f"{number:03}": "2" for number in range(90, 99)}, anew=True)
+    assert files.rows == want | {f"{number:03}": "2" for number in range(90, 99)}
+    assert first not in marked(files)
+    assert sum(marked(files).values()) == 0
+    assert not [path for path in iceberg.unused(files.table, 0) if path in marked(files)]
+    assert files.table.count() == 100
+
+
+def test_rows_that_are_marked_are_skipped_by_who_knows_nothing_of_us(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that marks them is as Iceberg has it: by path and position, in order; old snapshots have them still."""
+    monkeypatch.setattr(iceberg, "SMALL_BYTES", 0)
+    files.put({f"{number:03}": "1" for number in range(100)})
+    before = files.table.table.metadata.current_snapshot_id
+    files.put({"011": "2", "005": "2"}, anew=True)
+    [marks] = [file for task in files.table.table.scan().plan_files() for file in task.delete_files]
+    found = pq.read_table(marks.file_path.removeprefix("file://"))
+    assert [field.metadata[b"PARQUET:field_id"] for field in found.schema] == [b"2147483546", b"2147483545"]
+    assert found["pos"].to_pylist() == [5, 11]
+    summary = files.table.table.current_snapshot().summary  # type: ignore[union-attr]
+    assert summary
+    assert summary["total-position-deletes"] == "2"
+    assert files.table.table.scan(snapshot_id=before).count() == 100
 
 
 def test_statistics_of_somebody_else_are_not_swept_away(files: Files, tmp_path: Path) -> None:

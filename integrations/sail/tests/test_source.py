@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from tests.lakes import know
+from tests.semantics import differing
 from tests.support import Lab
 from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import DatabaseLost
@@ -126,3 +127,10 @@ def test_memory_of_a_text_is_that_of_a_batch(engine: Lab) -> None:
         sizes = [len(block) for block in reader.blocks("SELECT id, repeat('x', 100) AS t FROM range(300000)")]
     assert len(sizes) > 5
     assert max(sizes) < 8_000_000
+
+
+def test_the_page_says_what_spark_computes_and_where_sail_does_otherwise(engine: Lab) -> None:
+    with engine.connections.resolve_reader("lake") as reader:
+        assert differing(reader, "Spark") == {
+            "avg(x) FROM (VALUES (1.0), (2.0), (2.0)) AS t (x)": ("1.66666", "1.66667")  # it cuts
+        }

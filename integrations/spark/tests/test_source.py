@@ -3,6 +3,7 @@
 from tests.engines import HONEST, HOSTILE, assert_refused, read
 from tests.engines import place as place
 from tests.lakes import know
+from tests.semantics import differing
 from tests.spark import Spark
 from tests.support import Lab
 
@@ -36,3 +37,9 @@ def test_a_mart_is_kept_equal(lab: Lab, spark: Spark) -> None:
     assert (first["error"], first["rows_written"]) == (None, 1000)
     assert lab.sql("SELECT title, doc::text FROM analytics.films WHERE id = 7") == [("7", '{"n": 7, "none": null}')]
     assert lab.run(pipeline)["rows_written"] == 0
+
+
+def test_the_page_says_what_spark_computes(lab: Lab, spark: Spark) -> None:
+    know(lab, "lake", spark.url)
+    with lab.connections.resolve_reader("lake") as reader:
+        assert differing(reader, "Spark") == {}

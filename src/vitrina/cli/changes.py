@@ -57,7 +57,7 @@ class Edit:
             return ""
         if self.wanted is None:
             return "its history goes; the mart stays as it is"
-        return plans.follows(self.wanted, self.stored["config"] if self.stored else None, self._found)
+        return plans.follows_each(self.wanted, self.stored["config"] if self.stored else None, self._found)
 
     @property
     def body(self) -> Json:
@@ -69,8 +69,11 @@ class Edit:
         return given if "id" in self.wanted.model_fields_set else {k: v for k, v in given.items() if k != "id"}
 
     @property
-    def _found(self) -> list[tuple[str, Json]]:
-        return [(finding.get("code", ""), finding.get("data", {})) for finding in self.findings]
+    def _found(self) -> list[plans.FoundOf]:
+        return [
+            plans.FoundOf(finding.get("code", ""), finding.get("data", {}), finding.get("target") or "")
+            for finding in self.findings
+        ]
 
     def refuse(self, where: str, code: Code, **data: str) -> None:
         """It cannot be done, and why."""
@@ -148,21 +151,20 @@ def parse_all(documents: Sequence[Document], unread: Sequence[VitrinaError] = ()
     return parsed
 
 
-def target_of(pipeline: Pipeline) -> str | None:
+def targets_of(pipeline: Pipeline) -> list[str]:
     """Where it writes."""
-    return (pipeline.tasks[-1].target_table if pipeline.tasks else None) or pipeline.target_table
+    own = (pipeline.tasks[-1].target_table if pipeline.tasks else None) or pipeline.target_table
+    return [target for target in (own, *pipeline.targets) if target]
 
 
 def _twice(parsed: Sequence[tuple[Document, Pipeline]]) -> Iterator[str]:
-    for what, value_of in (("name", lambda p: p.name), ("id", lambda p: str(p.id)), ("target", target_of)):
+    for what, values_of in (("name", lambda p: [p.name]), ("id", lambda p: [str(p.id)]), ("target", targets_of)):
         seen: dict[str, Document] = {}
         for document, pipeline in parsed:
-            value = value_of(pipeline)
-            if not value:
-                continue
-            if value in seen:
-                yield f"two pipelines have the {what} {value!r}: in {seen[value].file} and in {document.file}"
-            seen[value] = document
+            for value in values_of(pipeline):
+                if value in seen:
+                    yield f"two pipelines have the {what} {value!r}: in {seen[value].file} and in {document.file}"
+                seen[value] = document
 
 
 def _match(document: Document, pipeline: Pipeline, by_id: dict[str, Json], by_name: dict[str, Json]) -> Json | None:
@@ -184,10 +186,19 @@ def _change(document: Document, pipeline: Pipeline, row: Json | None) -> Edit | 
     new = pipeline.model_copy(update={"id": UUID(row["id"])})
     fields = dict(differences(row["config"], pipeline.model_dump(mode="json")))
     change = Edit("update", row["name"], new, row, str(document.file), fields)
-    if row["status"] in UNDER_WAY and change.matters:
+    if change.matters and _in_the_way(change, row):
         locked = ", ".join(sorted(fields.keys() - EDITABLE_UNDER_WAY))
         change.refuse("status", Code.UNDER_WAY, fields=locked, status=row["status"])
     return change if fields else None
+
+
+def _in_the_way(change: Edit, row: Json) -> bool:
+    """Whether a run is; of several targets a run of one that is concerned."""
+    assert change.wanted is not None
+    if not row.get("members"):
+        return row["status"] in UNDER_WAY
+    all_are, stay = bool(change.fields.keys() - EDITABLE_UNDER_WAY - {"targets"}), change.wanted.targets
+    return any(member["status"] in UNDER_WAY and (all_are or member["target"] not in stay) for member in row["members"])
 
 
 def _deletion(row: Json) -> Edit:
@@ -201,7 +212,7 @@ def _in_order(deletes: list[Edit], others: list[Edit], stored: Sequence[Json]) -
     """Deletes first; then whatever finds its name and its target free."""
     gone = {change.name for change in deletes}
     held = {
-        claim: row["name"] for row in stored if row["name"] not in gone for claim in _claims(row["name"], row["target"])
+        claim: row["name"] for row in stored if row["name"] not in gone for claim in _claims(row["name"], _kept(row))
     }
     ordered, waiting = list(deletes), list(others)
     while waiting:
@@ -215,16 +226,20 @@ def _in_order(deletes: list[Edit], others: list[Edit], stored: Sequence[Json]) -
         ordered.append(free)
         held = {claim: holder for claim, holder in held.items() if free.stored is None or holder != free.name}
         assert free.wanted is not None
-        held |= dict.fromkeys(_claims(free.wanted.name, target_of(free.wanted)), free.wanted.name)
+        held |= dict.fromkeys(_claims(free.wanted.name, targets_of(free.wanted)), free.wanted.name)
     return ordered
 
 
 def _obstacles(change: Edit, held: dict[tuple[str, str], str]) -> list[tuple[tuple[str, str], str]]:
     assert change.wanted is not None
     mine = change.name if change.stored else None
-    claims = _claims(change.wanted.name, target_of(change.wanted))
+    claims = _claims(change.wanted.name, targets_of(change.wanted))
     return [(claim, held[claim]) for claim in claims if held.get(claim, mine) != mine]
 
 
-def _claims(name: str, target: str | None) -> Iterable[tuple[str, str]]:
-    return [("name", name)] + ([("target_table", target)] if target else [])
+def _kept(row: Json) -> list[str]:
+    return [row["target"]] if row["target"] else [member["target"] for member in row.get("members", ())]
+
+
+def _claims(name: str, targets: Sequence[str]) -> Iterable[tuple[str, str]]:
+    return [("name", name), *(("target_table", target) for target in targets)]

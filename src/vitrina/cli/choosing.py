@@ -11,6 +11,9 @@ from vitrina.cli.output import Format, open_client, say, say_error, say_json
 from vitrina.client import Client, ClientError
 from vitrina.client.records import Record
 
+Target = Annotated[
+    str | None, typer.Option("--target", metavar="TARGET", help="Of several targets just this one, e.g. es:film_card.")
+]
 R = TypeVar("R", bound=Record)
 Some = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="Name or uuid; or --label.", autocompletion=complete_names)
@@ -30,16 +33,30 @@ class Each(dict[str, R]):
 
 
 @contextmanager
-def chosen(which: str | None, labels: list[str] | None) -> Iterator[tuple[Client, list[str]]]:
+def chosen(
+    which: str | None, labels: list[str] | None, target: str | None = None
+) -> Iterator[tuple[Client, list[str]]]:
     """A client, and the names that are meant; never all of them because nothing was said."""
+    if target and not which:
+        raise typer.BadParameter("name the pipeline whose target it is", param_hint="NAME")
     if bool(which) == bool(labels):
         raise typer.BadParameter("name a pipeline, or give --label, and not both", param_hint="NAME")
     with open_client() as client:
-        yield client, [which] if which else _labelled(client, labels or [])
+        yield client, [one_of(which, target)] if which else _labelled(client, labels or [])
+
+
+def one_of(which: str, target: str | None) -> str:
+    """The name of one of several targets, else of the pipeline itself."""
+    return f"{which}@{target}" if target else which
+
+
+def each_of(client: Client, which: str) -> list[str]:
+    """The names of all targets, if there are several; else the one that was said."""
+    return [member["name"] for member in client.pipeline(which).members] or [which]
 
 
 def _labelled(client: Client, labels: list[str]) -> list[str]:
-    found = [row.name for row in client.pipelines(labels=labels)]
+    found = [row.name for row in client.pipelines(labels=labels) if not row.config.get("part_of")]
     if not found:
         raise ClientError(f"no pipeline is labelled {' and '.join(labels)}", "look at them with: vitrina list")
     return found

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ from vitrina.cli.output import (
     say_json,
 )
 from vitrina.cli.reading import Unread, is_place, read, read_all
-from vitrina.client import Client, ClientError, Finding, NotFound
+from vitrina.client import Client, ClientError, Finding, NotFound, Pipeline
 from vitrina.control.services.plans import text_diff
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.findings import refusal
@@ -99,7 +99,7 @@ def export(
 ) -> None:
     """Write stored pipelines as YAML that apply finds nothing to do with."""
     with open_client() as client:
-        rows = [row.raw for row in (map(client.pipeline, names) if names else client.pipelines())]
+        rows = [row.raw for row in (map(client.pipeline, names) if names else _whole(client))]
     if folder:
         written = [str(file) for file in _write(rows, folder)]
         if output is Format.json:
@@ -157,11 +157,16 @@ def _changes(client: Client, sources: Sequence[Path], prune: bool) -> Edits:
     """Every file is looked at before anything is refused, or asked."""
     documents, unread = read_all(sources)
     wanted = parse_all(documents, [each.error for each in unread])
-    changes = compare(wanted, [row.raw for row in client.pipelines()], prune=prune)
+    changes = compare(wanted, [row.raw for row in _whole(client)], prune=prune)
     for change in changes.changes:
         if change.wanted and change.matters and not change.errors:
             change.findings += [finding.raw for finding in client.validate(change.wanted.model_dump(mode="json"))]
     return changes
+
+
+def _whole(client: Client) -> Iterator[Pipeline]:
+    """Of several targets the pipeline that names them, as a file has it."""
+    return (row for row in client.pipelines() if not row.config.get("part_of"))
 
 
 def _refuse_errors(changes: Edits) -> None:

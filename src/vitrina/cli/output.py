@@ -153,9 +153,14 @@ def say_findings(findings: list[dict[str, Any]], indent: str = "  ") -> None:
     """Each with where and remedy."""
     for finding in findings:
         level = finding["level"]
-        say_beside(Text.assemble(indent, (f"{level:8}", STYLES[level])), f"{finding['where']}: {finding['message']}")
+        say_beside(Text.assemble(indent, (f"{level:8}", STYLES[level])), f"{_where(finding)}: {finding['message']}")
         if finding["remedy"] and level != "info":
             say_beside(Text(f"{indent}{'':8}"), f"remedy: {finding['remedy']}")
+
+
+def _where(finding: dict[str, Any]) -> str:
+    whose = finding.get("target")
+    return f"{finding['where']} of {whose}" if whose else str(finding["where"])
 
 
 def styled(value: Any) -> Text:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vitrina.cli.choosing import Labels, Some, chosen, for_each, say_each
+from vitrina.cli.choosing import Labels, Some, Target, chosen, each_of, for_each, one_of, say_each
 from vitrina.cli.completing import complete_names
 from vitrina.cli.freshness import fresh, live_fields
 from vitrina.cli.output import (
@@ -65,13 +65,20 @@ def get(which: Which, output: Output = Format.text) -> None:
     say(dump_pipeline(row["config"]).rstrip())
 
 
-def status(which: Which, output: Output = Format.text) -> None:
-    """Show where a pipeline stands, its last run, and how fresh a live mart is."""
+def status(which: Which, target: Target = None, output: Output = Format.text) -> None:
+    """Show where a pipeline stands, its last run, and how fresh a live mart is; of several targets each."""
     with open_client() as client:
-        row = client.status(which).raw
+        rows = [client.status(name).raw for name in each_of(client, one_of(which, target))]
     if output is Format.json:
-        say_json(row)
+        say_json(rows[0] if len(rows) == 1 else rows)
         return
+    for number, row in enumerate(rows):
+        if number:
+            say("")
+        _say_status(row)
+
+
+def _say_status(row: dict[str, Any]) -> None:
     run = row["last_run"]
     fields = {"pipeline": row["name"], "status": _status(row), "version": row["version"], "next": due(row)}
     fields["wrong"] = ", ".join(f"{item['kind']}, since {when(item['since'])}" for item in row["incidents"])
@@ -80,10 +87,10 @@ def status(which: Which, output: Output = Format.text) -> None:
     say_fields({name: value or None for name, value in fields.items()} | live | (_run_fields(run) if run else {}))
 
 
-def state(which: Which, output: Output = Format.text) -> None:
+def state(which: Which, target: Target = None, output: Output = Format.text) -> None:
     """Show a pipeline's checkpoint; for incremental the safe horizon, for live how fresh the mart is."""
     with open_client() as client:
-        row = client.state(which).raw
+        row = client.state(one_of(which, target)).raw
     if output is Format.json:
         say_json(row)
         return
@@ -104,12 +111,13 @@ def state(which: Which, output: Output = Format.text) -> None:
 
 def runs(
     which: Which,
+    target: Target = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many.")] = 20,
     output: Output = Format.text,
 ) -> None:
     """List a pipeline's runs, newest first."""
     with open_client() as client:
-        found = [run.raw for run in islice(client.runs(which), limit)]
+        found = [run.raw for run in islice(client.runs(one_of(which, target)), limit)]
     if output is Format.json:
         say_json(found)
     elif found:
@@ -184,12 +192,13 @@ def delete(which: Which, yes: Yes = False, output: Output = Format.text) -> None
     """Forget a pipeline and its history. The mart stays."""
     with open_client() as client:
         row = client.pipeline(which)
-        ask(f"Forget {row.name} and its history? {row.target} stays.", output, yes)
+        marts = row.target or ", ".join(row.config.get("targets") or ())
+        ask(f"Forget {row.name} and its history? {marts} stays.", output, yes)
         client.delete(str(row.id))
     if output is Format.json:
         say_json({"deleted": row.name, "id": str(row.id), "target": row.target})
     else:
-        say(f"{row.name} is forgotten; {row.target} stays as it is")
+        say(f"{row.name} is forgotten; {marts} stays as it is")
 
 
 def _switch(which: str | None, labels: list[str] | None, enabled: bool, output: Format) -> None:
@@ -224,7 +233,8 @@ def _listed(row: dict[str, Any]) -> list[Any]:
     waits = f", waits for {row['waits']['whom']}" if row["waits"] else ""
     status, live = _status(row) + waits, fresh(row["live"])
     labels = ", ".join(config["labels"])
-    return [row["name"], status, config["mode"], schedule, due(row), live, labels, row["target"]]
+    target = row["target"] or f"{len(row.get('members', ()))} targets"
+    return [row["name"], status, config["mode"], schedule, due(row), live, labels, target]
 
 
 def _run(run: dict[str, Any]) -> list[Any]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vitrina.cli.choosing import Each, Labels, Some, chosen, for_each, say_each
+from vitrina.cli.choosing import Each, Labels, Some, Target, chosen, each_of, for_each, one_of, say_each
 from vitrina.cli.output import (
     Format,
     Output,
@@ -33,6 +33,7 @@ KINDS = ("missing", "extra", "different")
 def run(
     which: Some = None,
     label: Labels = None,
+    target: Target = None,
     wait: Wait = False,
     restart: Annotated[bool, typer.Option("--restart", help="Drop the checkpoint first.")] = False,
     allow_deletes: AllowDeletes = False,
@@ -42,33 +43,37 @@ def run(
 ) -> None:
     """Ask for a run; a paused or failed pipeline goes on."""
     options: Json = {"restart": restart, "allow_deletes": allow_deletes, "rebuild": rebuild}
-    with chosen(which, label) as (client, names):
+    with chosen(which, label, target) as (client, names):
         if which:
-            _await(client, client.run(which, **options), options, wait, timeout, output)
+            _await(client, client.run(names[0], **options), options, wait, timeout, output)
             return
         asked = for_each(names, lambda name: client.run(name, **options))
+        asked = _by_target(asked)
         for requested in asked.values():
             _say_unheeded(requested, options)
         _await_each(client, asked, which, wait, timeout, output)
 
 
 def resume(
-    which: Some = None, label: Labels = None, wait: Wait = False, timeout: Timeout = None,
+    which: Some = None, label: Labels = None, target: Target = None, wait: Wait = False, timeout: Timeout = None,
     output: Output = Format.text,
 ) -> None:  # fmt: skip
     """Let what is paused, or asked to pause, go on; what is not is left as it is."""
-    with chosen(which, label) as (client, names):
-        resting = [name for name in names if client.status(name).status in ("PAUSED", "PAUSE_REQUESTED")]
+    with chosen(which, label, target) as (client, names):
+        marts = [mart for name in names for mart in each_of(client, name)]
+        resting = [name for name in marts if client.status(name).status in ("PAUSED", "PAUSE_REQUESTED")]
         if which and not resting:
             raise ClientError(f"{which} is not paused: there is nothing to resume", f"vitrina run {which}")
-        _await_each(client, for_each(resting, client.run), which, wait, timeout, output)
+        alone = which if len(marts) == 1 else None
+        _await_each(client, for_each(resting, client.run), alone, wait, timeout, output)
 
 
 def repair(
-    which: Which, wait: Wait = False, allow_deletes: AllowDeletes = False, timeout: Timeout = None,
-    output: Output = Format.text,
+    which: Which, target: Target = None, wait: Wait = False, allow_deletes: AllowDeletes = False,
+    timeout: Timeout = None, output: Output = Format.text,
 ) -> None:  # fmt: skip
     """Compare mart and query and converge the keys that differ, whatever the mode."""
+    which = one_of(which, target)
     with open_client() as client:
         requested = client.repair(which, allow_deletes=allow_deletes)
         _await(client, requested, {"allow_deletes": allow_deletes}, wait, timeout, output)
@@ -79,14 +84,16 @@ def repair(
 def pause(
     which: Some = None,
     label: Labels = None,
+    target: Target = None,
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Until it rests; exit 1 if it does not.")] = False,
     now: Annotated[bool, typer.Option("--now", help="Cancel what is under way; do not wait for its batch.")] = False,
     timeout: Timeout = None,
     output: Output = Format.text,
 ) -> None:
     """Ask for a pause: after the current batch, or at once if it is not running."""
-    with chosen(which, label) as (client, names):
-        asked = for_each(names, lambda name: client.pause(name, now=now))
+    with chosen(which, label, target) as (client, names):
+        asked = _by_target(for_each(names, lambda name: client.pause(name, now=now)))
+        which = which if len(asked) == 1 else None
         if not wait:
             say_each(asked, _requested, which, output)
             return
@@ -104,6 +111,7 @@ def pause(
 
 def reconcile(
     which: Which,
+    target: Target = None,
     sample: Annotated[int, typer.Option(min=0, max=1000, help="How many keys of each kind to show.")] = 20,
     control_field: Annotated[
         str | None, typer.Option(help="Whose min and max to compare; default: the cursor, else the key.")
@@ -113,34 +121,51 @@ def reconcile(
     output: Output = Format.text,
 ) -> None:
     """Compare a mart with its query, key by key; exit 1 if they differ. Writes nothing."""
+    deadline = _deadline(timeout)
     with open_client() as client:
-        asked = (
-            client.last_report(which)
-            if last
-            else client.ask_reconcile(which, sample=sample, control_field=control_field)
-        )
-        if asked is None:
-            raise ClientError(f"{which} was never reconciled", "leave out --last")
-        answer = answered(client, asked, _deadline(timeout)).raw
-    report = answer["result"]
+        names = each_of(client, one_of(which, target))
+        if last:
+            asked = {name: client.last_report(name) for name in names}
+        else:
+            asked = {name: client.ask_reconcile(name, sample=sample, control_field=control_field) for name in names}
+        answers = {name: _answer(client, name, request, deadline) for name, request in asked.items()}
     if output is Format.json:
-        say_json(answer)
+        say_json(answers[names[0]] if len(names) == 1 else list(answers.values()))
     else:
-        _show_report(which, report, answer["finished_at"])
-    if not report["equal"]:
+        for name, answer in answers.items():
+            _show_report(name if len(names) > 1 else one_of(which, target), answer["result"], answer["finished_at"])
+    if not all(answer["result"]["equal"] for answer in answers.values()):
         raise typer.Exit(1)
+
+
+def _answer(client: Client, name: str, asked: Request | None, deadline: float | None) -> Json:
+    if asked is None:
+        raise ClientError(f"{name} was never reconciled", "leave out --last")
+    return answered(client, asked, deadline).raw
 
 
 def _await(
     client: Client, requested: Requested, options: dict[str, bool], wait: bool, timeout: float | None, output: Format
 ) -> None:
+    if requested.members:
+        asked = _by_target(Each({requested.name: requested}, 0))
+        for each in asked.values():
+            _say_unheeded(each, options)
+        return _await_each(client, asked, None, wait, timeout, output)
     _say_unheeded(requested, options)
     if not wait:
         _say_requested(requested, output)
-        return
+        return None
     with screen(requested.name, output) as shown:
         ended = Watch(client, requested, shown, _deadline(timeout)).until_end()
     _say_ended(ended, output)
+    return None
+
+
+def _by_target(asked: Each[Requested]) -> Each[Requested]:
+    """Of several targets each on its own."""
+    rows = {each.name: each for requested in asked.values() for each in requested.members or [requested]}
+    return Each(rows, asked.failed)
 
 
 def _say_unheeded(requested: Requested, options: dict[str, bool]) -> None:

@@ -11,7 +11,7 @@ from uuid import uuid4
 from .errors import Json, NotFound, RequestFailed
 from .events import POLL_SECONDS, Event, check_deadline, follow
 from .finding import find
-from .outcome import Outcome, judge
+from .outcome import Outcome, judge, worst
 from .records import (
     Delivery,
     Destination,
@@ -227,7 +227,12 @@ class Client:
         return read(Requested, self.post(pipeline_path(which, "pause"), {"now": True} if now else None, again=True))
 
     def outcome(self, requested: Requested) -> Outcome:
-        """What has become of a request to run, without waiting. RunDropped: nothing will."""
+        """What has become of a request to run, without waiting. RunDropped: nothing will.
+
+        Of several targets it is that of the first that is still to end, else of one that did not succeed, else of any.
+        """
+        if requested.members:
+            return worst([self.outcome(each) for each in requested.members])
         status = self.status(str(requested.id))
         runs: list[Run] = []
         if status.last_run and status.last_run.id > requested.after_run:

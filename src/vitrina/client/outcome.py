@@ -27,6 +27,11 @@ class Outcome:
         return self.run
 
 
+def worst(outcomes: Sequence[Outcome]) -> Outcome:
+    """Of several targets: all have to end, and to succeed."""
+    return min(outcomes, key=lambda it: (it.ended, it.run is not None and it.run.status == "SUCCESS"))
+
+
 def judge(requested: Requested, status: Status, runs: Sequence[Run]) -> Outcome:
     """From a look at the status, and then at the runs after the request, oldest first.
 

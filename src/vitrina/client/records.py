@@ -29,6 +29,7 @@ class Finding(Record):
     remedy: str
     code: str | None = None  # what it is, for programs; docs/reference.md lists them
     data: Json = field(default_factory=dict)
+    target: str | None = None  # of several targets: whose it is; None: it is true of all
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class Pipeline(Record):
     findings: list[Finding]
     live: Live | None
     waits: Json | None  # what it waits for without a slot: kind, since, whom, said, remedy, next_at and more
+    members: list[Json] = field(default_factory=list)  # of several targets, each: id, name, target, status
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ class Status(Record):
     checks: list[Json] = field(
         default_factory=list
     )  # what it asks of its mart, and how that stands: name, said and more
+    members: list[Json] = field(default_factory=list)  # of several targets, each: id, name, target, status
 
 
 @dataclass(frozen=True)
@@ -142,6 +145,7 @@ class Requested(Record):
     status: str
     changed: bool
     after_run: int
+    members: "list[Requested]" = field(default_factory=list)  # of several targets: what became of it for each
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Findings: what is to be said about a pipeline, a query or a capture. Codes are listed in docs/reference.md."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from vitrina.domain.reasons import as_kept
@@ -281,6 +281,11 @@ class Finding:
     where: str
     code: Code
     data: Data = field(default_factory=dict, hash=False)
+    target: str = ""  # of several: whose it is; empty: everybody's
+
+    def about(self, target: str) -> "Finding":
+        """The same, of one of several targets."""
+        return replace(self, target=target)
 
     @property
     def message(self) -> str:
@@ -303,7 +308,8 @@ class Finding:
         """For programs."""
         said: dict[str, Json] = {"message": self.message, "remedy": self.remedy}
         data = {name: as_kept(value) for name, value in self.data.items()}
-        return {"level": self.level, "where": self.where, "code": self.code.value, "data": data, **said}
+        whose: dict[str, Json] = {"target": self.target} if self.target else {}
+        return {"level": self.level, "where": self.where, "code": self.code.value, "data": data, **said, **whose}
 
 
 def refusal(where: str, error: str, remedy: str = "", place: Data | None = None) -> Finding:

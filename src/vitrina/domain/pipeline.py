@@ -16,6 +16,7 @@ from vitrina.domain.schedule import check_duration, check_schedule
 
 ModeName: TypeAlias = Literal["full", "incremental", "live"]
 WAREHOUSE = "warehouse"
+LONGEST_NAME, MOST_TARGETS = 200, 16
 BATCH_SIZE = 5_000  # unless a pipeline, or its kind of mart, says another
 MAX_DEPTH = 32  # of what is kept as it is: Elasticsearch takes 20, and JSON and YAML are read and shown recursively
 
@@ -37,7 +38,7 @@ class Pipeline(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: UUID = Field(default_factory=uuid4, description="Generated if left out.")
-    name: str = Field(min_length=1, max_length=200, description="Unique.")
+    name: str = Field(min_length=1, max_length=LONGEST_NAME, description="Unique.")
     description: str = Field(default="", description="For people.")
     labels: tuple[str, ...] = Field(
         default=(), description="name:value, or a name: pipelines are found, grouped and alerted about by them."
@@ -51,6 +52,12 @@ class Pipeline(BaseModel):
         default=None,
         description="The mart: schema.table, es:index, os:index, ch:database.table, lake:namespace.table,"
         " s3://bucket/folder/ or file:///folder/; created if missing.",
+    )
+    targets: tuple[str, ...] = Field(
+        default=(), description="Instead of target_table: several marts of the one query, each with its own position."
+    )
+    part_of: UUID | None = Field(
+        default=None, description="Of a mart that is one of several targets: the pipeline that keeps it. Not to be set."
     )
     key: tuple[str, ...] = Field(
         default=(), description="Columns that identify a row; default: the target's primary key."
@@ -115,6 +122,19 @@ class Pipeline(BaseModel):
         if is_deeper_than(value, MAX_DEPTH):
             raise ValueError(f"is nested deeper than {MAX_DEPTH}")
         return value
+
+    @field_validator("targets")
+    @classmethod
+    def _targets_differ(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        targets = tuple(target.strip() for target in value)
+        if not all(targets):
+            raise ValueError("a target is empty")
+        twice = [target for target in targets if targets.count(target) > 1]
+        if twice:
+            raise ValueError(f"{twice[0]!r} is named twice")
+        if len(targets) > MOST_TARGETS:
+            raise ValueError(f"{len(targets)} targets, and {MOST_TARGETS} are the most")
+        return targets
 
     @field_validator("checks")
     @classmethod
@@ -208,6 +228,8 @@ class Plan(BaseModel):
 
 def resolve(pipeline: Pipeline) -> Plan:
     """The plan of a pipeline, or a ConfigError that says which rule it breaks."""
+    if pipeline.targets:
+        raise ConfigError(f"pipeline {pipeline.name!r} has several targets", f"name one: {_names(pipeline)}")
     select, transforms, target = _from_tasks(pipeline) if pipeline.tasks else _from_fields(pipeline)
     if not target:
         raise ConfigError(f"pipeline {pipeline.name!r} names no target_table", "set it, e.g. analytics.film_dim")
@@ -230,6 +252,27 @@ def resolve(pipeline: Pipeline) -> Plan:
         format=pipeline.format,
         continuous=pipeline.mode == "live" and not pipeline.schedule_interval,
     )
+
+
+def members(pipeline: Pipeline) -> list[Pipeline]:
+    """Each of several targets as a pipeline of its own, as the meta-store keeps it; else the pipeline itself."""
+    if not pipeline.targets:
+        return [pipeline]
+    if pipeline.target_table or (pipeline.tasks and pipeline.tasks[-1].target_table):
+        raise ConfigError(f"pipeline {pipeline.name!r} names both target_table and targets", "leave one of them out")
+    own = {"targets": (), "part_of": pipeline.id}
+    made = [
+        pipeline.model_copy(update={**own, "name": f"{pipeline.name}@{target}", "target_table": target})
+        for target in pipeline.targets
+    ]
+    longest = max(made, key=lambda member: len(member.name))
+    if len(longest.name) > LONGEST_NAME:
+        raise ConfigError(f"{longest.name!r} is longer than {LONGEST_NAME} characters", "choose a shorter name")
+    return made
+
+
+def _names(pipeline: Pipeline) -> str:
+    return ", ".join(f"{pipeline.name}@{target}" for target in pipeline.targets)
 
 
 def _from_fields(pipeline: Pipeline) -> tuple[str, tuple[str, ...], str | None]:

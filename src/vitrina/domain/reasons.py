@@ -17,6 +17,7 @@ class Reason(Worded):
     KEY_OF_ANOTHER_TYPE = "key_of_another_type", "the mart's key has another type or a collation of its own"
     REBUILD = "rebuild", "a rebuild writes every row anew"
     ATOMIC = "atomic", "publish is atomic"
+    SHARED = "shared", "it is read once for all targets that are due together"
     KEY_NOT_PUSHED = (
         "key_not_pushed",
         "the key cannot be pushed into the query: {batches} batches at cost {by_batch:,.0f} against {whole:,.0f} for"

@@ -22,6 +22,7 @@ from vitrina.engine.filling import copy_across
 from vitrina.engine.full import FullMode
 from vitrina.engine.job import Found, Job, Mode, Step, StepResult, each, execute, finding
 from vitrina.engine.query import Window, reader_scope
+from vitrina.engine.windowed import Windowed
 from vitrina.engine.work import Work
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.clock import Clock, ClockRepo
@@ -42,6 +43,9 @@ class IncrementalMode(Mode):
     def steps(self) -> Generator[Step, None, None]:
         """Prepare the mart; then the steps of the session."""
         self._check_cursor()
+        if not self.job.reader.abilities.speaks_sql:
+            yield from Windowed(self.job, self.cursor[0]).steps()
+            return
         session = yield from finding(self._prepare)
         yield from session.steps()
 

@@ -19,6 +19,7 @@ from vitrina.domain.wording import Data
 from vitrina.engine.changed import Changes
 from vitrina.engine.checks import Checks
 from vitrina.engine.mart import Mart, Wanted
+from vitrina.engine.stage import Stage
 from vitrina.engine.writer import Writer
 from vitrina.meta.db import Connection
 from vitrina.settings import Settings
@@ -144,6 +145,18 @@ class Limits:
         return gone > self.max_delete_rows and gone > self.max_delete_share * mart
 
 
+Pour: TypeAlias = Callable[[Any, Connection], tuple[int, int]]
+"""Everything that the query gives, into a table; how many rows were read and written."""
+
+
+class Sharing(Protocol):
+    """A reading of the query that other targets of it have part in."""
+
+    def fill(self, stage: Stage, job: "Job", pour: "Pour", conn: Connection) -> tuple[int, bool]:
+        """The rows that the query gives, into a target's own stage; how many, and whether it was read for that."""
+        ...
+
+
 class Beyond(Protocol):
     """A mart that is not in this database: what is really there, against what was sent and has arrived."""
 
@@ -190,6 +203,7 @@ class Job:
     was_asked_for: bool = False  # by somebody, rather than due by itself
     checks: Checks | None = None  # what is asked of the rows; None: nothing, or nothing is written
     changes: Changes | None = None  # what is told of the rows that it changes; None: nothing
+    sharing: Sharing | None = None  # of several targets that are due together
     beyond: Beyond | None = None  # for a look at the mart itself, where statements do not reach it
 
     @property

@@ -44,6 +44,8 @@ def why_whole(work: Work) -> Because | None:
     """Why everything has to be read before anything is written; None when the query can be read bit by bit."""
     if apart := why_apart(work):
         return apart
+    if work.job.sharing:
+        return Reason.SHARED.of()
     if work.job.options.rebuild:
         return Reason.REBUILD.of()
     return Reason.ATOMIC.of() if work.job.plan.publish == "atomic" else None
@@ -51,5 +53,9 @@ def why_whole(work: Work) -> Because | None:
 
 def whole_load(work: Work, why: Because, *, is_costly: bool = False) -> Reading:
     """Everything into an empty mart: at once where the mart takes the rows as they are, or ranges would be costly."""
-    takes = work.job.writer.most_rows >= UNLIMITED and (is_costly or work.mart.takes(work.job.output))
+    takes = (
+        not work.job.sharing
+        and work.job.writer.most_rows >= UNLIMITED
+        and (is_costly or work.mart.takes(work.job.output))
+    )
     return Reading(How.AT_ONCE if takes else How.STAGED, why)

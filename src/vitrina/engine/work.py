@@ -11,7 +11,7 @@ from vitrina.domain.events import Event
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.reasons import Reason
 from vitrina.domain.run import Counts
-from vitrina.domain.wording import Because
+from vitrina.domain.wording import Because, Data
 from vitrina.engine.converge import MartSql
 from vitrina.engine.filling import Target, copy_across, copy_blocks, write_across
 from vitrina.engine.job import Found, Job, StepResult, ask, execute, write
@@ -141,10 +141,16 @@ class Work:
     def fill(self, conn: Connection, why: str | None) -> Found["Work"]:
         """Stage everything the query gives, once; the same work, whose rows come from the stage."""
         self.stage.create(conn)
-        read, _ = self.pour(self.stage, conn)
+        fields: Data = {}
+        if self.job.sharing:
+            read, was_read = self.job.sharing.fill(self.stage, self.job, self.pour, conn)
+            fields = {"read_for_all": was_read}
+        else:
+            read, _ = self.pour(self.stage, conn)
         rows = self.stage.finish(conn)
         self.refuse_null_keys(conn, self.stage.identifier)
-        result = StepResult(Event.STAGED, Counts(read=read), FullPosition("stage"), {"rows": rows, "why": why})
+        told: Data = {"rows": rows, "why": why, **fields}
+        result = StepResult(Event.STAGED, Counts(read=read), FullPosition("stage"), told)
         return result, replace(self, staged_rows=rows)
 
     def pour(self, target: Target, conn: Connection) -> tuple[int, int]:

@@ -61,19 +61,10 @@ def ensure_roles(conn: Connection, source_schemas: Sequence[str], mart_schemas: 
     return RoleReport(lacks, [*_absent(conn, needs)])
 
 
-def find_lacks(conn: Connection, source_schemas: Sequence[str], mart_schemas: Sequence[str]) -> list[Lack]:
-    """The same, looked at and not changed, as far as that can be seen."""
-    return _look(conn, rights(conn, Needs(source_schemas, mart_schemas)))
-
-
 def find_lacking_roles(conn: Connection) -> list[Lack]:
-    """Of roles and what belongs to the server, likewise."""
-    return _look(conn, of_roles(conn))
-
-
-def _look(conn: Connection, wanted: Iterator[Right]) -> list[Lack]:
+    """Roles and what belongs to the server: looked at and not changed, as far as that can be seen."""
     with translated():
-        found = [right for right in wanted if is_there(conn, right) is False]
+        found = [right for right in of_roles(conn) if is_there(conn, right) is False]
     return [Lack(right, right.statement.as_string(conn)) for right in found]
 
 

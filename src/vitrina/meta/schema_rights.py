@@ -39,6 +39,7 @@ RUN_TIME = [
     "etl_latency",
     "etl_checks",
     "etl_run_checks",
+    "etl_readings",
 ]
 SETTLED = [
     "etl_pipelines",

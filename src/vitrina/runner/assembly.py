@@ -12,6 +12,7 @@ from vitrina.engine.asking import Asked
 from vitrina.engine.changed import Changes
 from vitrina.engine.checks import Checks, Standing
 from vitrina.engine.job import Job
+from vitrina.engine.shared import Company
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.checks import CheckRepo
 from vitrina.meta.repos.leases import Claim
@@ -56,8 +57,20 @@ class Assembly:
             tell=partial(self.log.say, "warning"),
             was_asked_for=claim.asked,
             checks=checks if plan.checks else None,
+            sharing=self._company(conn),
             changes=Changes(plan.keep_changes) if plan.keep_changes else None,
         )
+
+    def _company(self, conn: Connection) -> Company | None:
+        """Other targets of the query that are due too. A position that has to be no older than its rows shares none."""
+        claim, plan, whole = self.claim, self.plan, self.pipeline.part_of
+        by_rows = plan.mode == "full" or (
+            plan.mode == "incremental" and (claim.options.repair or claim.options.rebuild)
+        )
+        if whole is None or claim.since is None or not by_rows:
+            return None
+        company = Company(whole, claim.pipeline_id, claim.since)
+        return company if company.is_there(conn) else None
 
     def ledger(self, conn: Connection, job: Job, make: Callable[..., L]) -> L:
         """Of this sort, through the session that writes."""

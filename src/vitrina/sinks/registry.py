@@ -7,7 +7,7 @@ from typing import Any
 
 from vitrina.domain.checks import Check
 from vitrina.domain.errors import ConfigError
-from vitrina.domain.pipeline import WAREHOUSE, Plan
+from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
 from vitrina.engine.asking import Asked
 from vitrina.engine.job import Job, Mode
 from vitrina.engine.modes import make_mode
@@ -52,6 +52,38 @@ def resolve_sink(target: str) -> Sink:
 def abilities_of(target: str) -> Abilities:
     """What its kind can do."""
     return resolve_sink(target).abilities
+
+
+def settle(pipeline: Pipeline) -> Plan:
+    """The plan, or a ConfigError for what the pipeline says and its kind of mart cannot do.
+
+    Of several targets each takes what is for its kind, and leaves what is for another's.
+    """
+    plan = resolve(pipeline)
+    if pipeline.part_of:
+        plan = plan.model_copy(update=_without(abilities_of(plan.target)))
+    check_fields(plan)
+    return plan
+
+
+def require_used(pipeline: Pipeline) -> None:
+    """A ConfigError for what a pipeline of several targets says and none of them takes."""
+    left = [_without(abilities_of(target)).keys() for target in pipeline.targets]
+    unused = sorted(name for name in set[str].intersection(*map(set, left)) if getattr(pipeline, name)) if left else []
+    if unused:
+        raise ConfigError(f"{', '.join(unused)} is for another kind of mart than any of its targets", "leave it out")
+
+
+def _without(can: Abilities) -> dict[str, Any]:
+    """What a kind of mart does not understand, put back to nothing."""
+    left = dict[str, Any]()
+    if not can.is_mapped:
+        left |= {"mapping": {}, "settings": {}}
+    if not can.swaps:
+        left |= {"adopt": False}
+    if not can.is_compared_in_place:
+        left |= {"keep_changes": 0}
+    return left
 
 
 def check_fields(plan: Plan) -> None:

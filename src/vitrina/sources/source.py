@@ -39,6 +39,7 @@ class Abilities:
     has_catalogue: bool = False  # of Postgres: tells what a query reads, calls and depends on
     has_horizon: bool = False  # tells up to where the rows of a cursor are final, and whether it has gone back
     is_capturable: bool = False  # its changes can be followed
+    gives_windows: bool = False  # it gives the rows from a cursor on, and whatever it holds is final
     gives_blocks: bool = False  # its rows come as COPY takes them, in binary, without anybody looking at one
 
 
@@ -164,6 +165,10 @@ class Source(ABC):
     def rows(self, select: str, size: int) -> Iterator[Batch]:
         """All that a SELECT gives, about `size` rows at a time, every value as text."""
 
+    def window(self, select: str, cursor: str, value: str | None) -> str:
+        """The SELECT, of rows whose cursor is at or after a value, or is NULL; of a kind that gives windows."""
+        raise AssertionError(f"{self.name} gives no windows of {cursor}")
+
     def blocks(self, select: str) -> Iterator[bytes]:
         """The same in the binary form of COPY, in the types that `describe` tells; of a kind that gives blocks."""
         raise AssertionError(f"{self.name} gives no blocks")
@@ -174,9 +179,13 @@ class Source(ABC):
 
     def require(self, mode: str) -> None:
         """A ConfigError if a mode asks for more than it can."""
-        for ability in NEEDS.get(mode, ()):
+        for ability in self._needs(mode):
             if not getattr(self.abilities, ability):
                 raise lack(self.name, ability, f"mode {mode} needs that: use mode full, on a schedule")
+
+    def _needs(self, mode: str) -> Sequence[Ability]:
+        """Windows are another way to read by a cursor."""
+        return () if mode == "incremental" and self.abilities.gives_windows else NEEDS.get(mode, ())
 
     def refuse(self, ability: Ability) -> NoReturn:
         """For what it cannot do."""
@@ -185,7 +194,7 @@ class Source(ABC):
     def sight(self, schemas: Collection[str], capturer: str | None, setting: str) -> Sight:
         """What its reader finds there; of a kind that tells nothing of itself, what it lacks."""
         del schemas, capturer, setting
-        lacks = {mode: [MEANINGS[a] for a in NEEDS[mode] if not getattr(self.abilities, a)] for mode in NEEDS}
+        lacks = {mode: [MEANINGS[a] for a in self._needs(mode) if not getattr(self.abilities, a)] for mode in NEEDS}
         names = {mode: mode.partition(" ")[0] for mode in MODES}
         return Sight(obstacles={m: [lacking(m, meaning) for meaning in lacks.get(n, [])] for m, n in names.items()})
 

@@ -16,6 +16,7 @@ class FindingModel(BaseModel):
     data: dict[str, Any] = Field(description="What the message says, value by value.")
     message: str = Field(description="For people, in English.")
     remedy: str = Field(description="What to do about it.")
+    target: str | None = Field(default=None, description="Of several targets: whose it is; null: it is true of all.")
 
     @classmethod
     def of(cls, finding: Finding) -> Self:

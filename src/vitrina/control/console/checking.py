@@ -12,7 +12,7 @@ from vitrina.control.console.access import Form, Visitor
 from vitrina.control.console.render import Show
 from vitrina.control.plane import ControlPlane
 from vitrina.control.services.pipelines import PipelineService
-from vitrina.control.services.plans import ddl, differences, follows, text_diff
+from vitrina.control.services.plans import FoundOf, ddl, differences, follows_each, text_diff
 from vitrina.control.services.requests import RequestService
 from vitrina.control.services.sources import Sources
 from vitrina.domain.errors import VitrinaError
@@ -114,7 +114,7 @@ def _checked(plane: ControlPlane, caller: Actor, form: dict[str, list[str]], sto
     service = PipelineService(plane, caller.name)
     values, wrong = fields.read(form)
     own = {"id": stored.id} if stored else {}
-    wrong += service.taken(str(values.get("name") or ""), _target(values), stored.id if stored else None)
+    wrong += service.taken(str(values.get("name") or ""), _targets(values), stored.id if stored else None)
     try:
         pipeline = Pipeline.parse(given(values) | own)
     except VitrinaError as error:
@@ -123,13 +123,14 @@ def _checked(plane: ControlPlane, caller: Actor, form: dict[str, list[str]], sto
     return Checked(pipeline, wrong + findings, columns)
 
 
-def _target(values: dict[str, Any]) -> str | None:
+def _targets(values: dict[str, Any]) -> list[str]:
     """Where it would write to: a plan's last task says so, if it says anything."""
     tasks = values.get("tasks")
     last = tasks[-1] if isinstance(tasks, Sequence) and tasks else None
     named = last.get("target_table") if isinstance(last, dict) else None
-    target = named or values.get("target_table")
-    return target if isinstance(target, str) else None
+    several = values.get("targets")
+    given = [named or values.get("target_table"), *(several if isinstance(several, Sequence) else ())]
+    return [target for target in given if isinstance(target, str)]
 
 
 def _plan(checked: Checked, stored: StoredPipeline | None) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def _plan(checked: Checked, stored: StoredPipeline | None) -> dict[str, Any]:
     if checked.pipeline is None or checked.errors:
         return {"fields": {}, "ddl": [], "follows": ""}
     config = stored.config if stored else None
-    found = [(finding.code, finding.data) for finding in checked.findings]
+    found = [FoundOf(finding.code, finding.data, finding.target) for finding in checked.findings]
     new = checked.pipeline.model_dump(mode="json")
     changed = {name: text_diff(*values) for name, values in differences(config, new)} if config else {}
-    return {"fields": changed, "ddl": ddl(found), "follows": follows(checked.pipeline, config, found)}
+    return {"fields": changed, "ddl": ddl(found), "follows": follows_each(checked.pipeline, config, found)}

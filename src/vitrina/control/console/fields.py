@@ -14,7 +14,7 @@ from vitrina.domain.schedule import joined_zone, split_zone
 from vitrina.files import dump_pipeline, dump_yaml, in_words, load_yaml
 
 SQL_FIELDS = ("source_query",)
-NEVER = ("id",)
+NEVER = ("id", "part_of")
 WHOLE = "yaml"  # the form's field that holds all others, as a file has them
 ZONE = "zone"  # of a cron line: a field of its own, for people
 

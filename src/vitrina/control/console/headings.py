@@ -4,7 +4,7 @@ OTHERS = "More"
 GROUPS = (
     ("What it is", ("name", "description", "labels")),
     ("Query", ("source", "source_query", "source_table", "source_type")),
-    ("Mart", ("target_table", "key", "on_drift", "publish", "format", "mapping", "settings", "adopt")),
+    ("Mart", ("target_table", "targets", "key", "on_drift", "publish", "format", "mapping", "settings", "adopt")),
     ("How it is kept", ("mode", "incremental_key", "incremental_id_key", "impact", "batch_size")),
     ("Checks", ("checks", "keep_changes")),
     ("When it runs", ("schedule_interval", "after", "freshness_limit", "on_failure", "enabled")),
@@ -37,6 +37,7 @@ TITLES = {
     "source_query": "SELECT",
     "source_table": "Whole table",
     "target_table": "Target",
+    "targets": "Several targets",
     "key": "Key",
     "mode": "Mode",
     "incremental_key": "Cursor column",

@@ -37,6 +37,7 @@ TABS = {
 }
 SHOWN_RUNS, CHARTED_RUNS, SAMPLE_ROWS = 20, 200, 20
 CHARTED_TIME = timedelta(hours=4)
+WHOLE_TABS = {name: TABS[name] for name in ("overview", "config")}  # of several targets: the rest is each one's
 LIVE_PARTS = {"overview": ("health", "progress", "checkpoint", "checks", "runs"), "reconcile": ("report",)}
 
 
@@ -45,6 +46,8 @@ LIVE_PARTS = {"overview": ("health", "progress", "checkpoint", "checks", "runs")
 def overview(show: Show, plane: Plane, caller: Visitor, which: str) -> Response:
     """How it goes, and how it went."""
     stored = PipelineService(plane, caller.name).get(which)
+    if stored.members:
+        return _page(show, plane, caller, stored, "overview", "targets")
     runs = Details(plane).history(stored, CHARTED_RUNS)
     chart = _chart([run for run in runs if not run["bursts"]]) | _latency(plane, stored)
     tables = bool(stored.target) and abilities_of(str(stored.target)).is_compared_in_place
@@ -129,13 +132,19 @@ def look(show: Screen, plane: ControlPlane, caller: Actor, which: str, tab: str)
 
 
 def _page(
-    show: Screen, plane: ControlPlane, caller: Actor, stored: StoredPipeline, tab: str, **context: Any
+    show: Screen,
+    plane: ControlPlane,
+    caller: Actor,
+    stored: StoredPipeline,
+    tab: str,
+    page: str = "",
+    **context: Any,
 ) -> Response:
     return show.page(
-        f"pipeline_{tab}.html",
+        f"pipeline_{page or tab}.html",
         stored=stored,
         tab=tab,
-        tabs=TABS,
+        tabs=WHOLE_TABS if stored.members else TABS,
         parts=_parts(show, plane, caller, stored, tab),
         live=f"{BASE}/live/pipelines/{stored.id}/{tab}",
         link=lambda *more: link_to(stored.name, stored.id, *more),
@@ -147,6 +156,10 @@ def _parts(show: Screen, plane: ControlPlane, caller: Actor, stored: StoredPipel
     shown = Overview(plane).rows([stored.id])
     if not shown:
         raise NotFound(f"pipeline {stored.name!r} is gone")
+    if stored.members:
+        rows = Overview(plane).rows([member.id for member in stored.members]) if tab == "overview" else []
+        head = {"head": show.fragment("pipeline_head.html", stored=stored, row=shown[0])}
+        return head | {f"row-{row['id']}": show.fragment("home_row.html", row=row) for row in rows}
     context = {"stored": stored, "row": shown[0]} | _context(plane, caller, stored, shown[0], tab)
     names = ("head", *LIVE_PARTS.get(tab, ()))
     return {name: show.fragment(f"pipeline_{name}.html", **context) for name in names}

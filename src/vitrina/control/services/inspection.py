@@ -111,7 +111,7 @@ class Inspection:
     def lineage(self) -> list[dict[str, Any]]:
         """From tables and columns to every mart."""
         with self.plane.session() as conn:
-            stored = PipelineRepo(conn).all()
+            stored = [each for each in PipelineRepo(conn).all() if not each.members]
         with ExitStack() as stack:
             readers = Readers(self.plane.connections, stack)
             return [self._lineage_of(pipeline, readers) for pipeline in stored]
@@ -125,7 +125,8 @@ class Inspection:
         """From tables to every mart, by the text of the queries and what was resolved before: no source is asked."""
         with self.plane.session() as conn:
             known = {row["id"]: row for row in fetch_all(conn, LINEAGE["flows"])}
-            return [_flow(stored, self.plane.settings, known.get(stored.id)) for stored in PipelineRepo(conn).all()]
+            marts = [each for each in PipelineRepo(conn).all() if not each.members]
+            return [_flow(stored, self.plane.settings, known.get(stored.id)) for stored in marts]
 
     def _lineage_of(self, stored: StoredPipeline, readers: "Readers") -> dict[str, Any]:
         known: dict[str, Any] = {"pipeline": stored.name, "target": stored.target, "tables": [], "columns": []}

@@ -11,39 +11,31 @@ from psycopg.rows import DictRow
 
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Conflict, Invalid, NotFound, Stale
+from vitrina.control.services.answers import Answer as Answer
+from vitrina.control.services.answers import Asking
 from vitrina.control.services.checks import CheckStanding, checks_of
 from vitrina.control.services.freshness import Freshness, freshness
 from vitrina.control.services.indexing import Served
+from vitrina.control.services.targets import audited, divide, in_the_way, refuse_member, require_one, unite
 from vitrina.control.services.validation import Validation
 from vitrina.control.services.waiting import Waiting, waiting
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
 from vitrina.domain.findings import Code, Finding
 from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, UNDER_WAY, Status
-from vitrina.domain.pipeline import Pipeline, resolve, with_defaults
+from vitrina.domain.pipeline import Pipeline, members, resolve, with_defaults
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.alerts import AlertRepo
 from vitrina.meta.repos.captures import Capture, CaptureRepo
 from vitrina.meta.repos.editing import EditingRepo
-from vitrina.meta.repos.outages import OutageRepo
-from vitrina.meta.repos.pipelines import PipelineRepo, StoredPipeline
+from vitrina.meta.repos.pipelines import Member, PipelineRepo, StoredPipeline
 from vitrina.meta.repos.runs import RunRepo
 from vitrina.meta.repos.state import StateRepo
 from vitrina.meta.repos.upstream import UpstreamRepo, Writer
 from vitrina.sql.describe import Column
 
 EDIT_ATTEMPTS = 5
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What became of a request to run or to pause: the status then, whether anything was done, and what came before."""
-
-    id: UUID
-    name: str
-    status: Status
-    changed: bool
-    after_run: int
+RESTING = (Status.PAUSED, Status.PAUSE_REQUESTED)
 
 
 @dataclass(frozen=True)
@@ -121,7 +113,7 @@ class PipelineService:
     def state(self, which: str) -> DictRow:
         """The checkpoint row."""
         with self.plane.session() as conn:
-            row = StateRepo(conn).get(_find(conn, which).id)
+            row = StateRepo(conn).get(require_one(_find(conn, which)).id)
         if row is None:
             raise NotFound(f"pipeline {which!r} is gone")
         return row
@@ -129,7 +121,7 @@ class PipelineService:
     def runs(self, which: str, limit: int, before: int | None = None) -> tuple[list[DictRow], int | None]:
         """One page of its runs, newest first, and where the next one starts."""
         with self.plane.session() as conn:
-            found = RunRepo(conn).page(_find(conn, which).id, limit + 1, before)
+            found = RunRepo(conn).page(require_one(_find(conn, which)).id, limit + 1, before)
         return found[:limit], found[limit - 1]["id"] if len(found) > limit else None
 
     def versions(self, which: str, limit: int = 50) -> list[DictRow]:
@@ -146,25 +138,27 @@ class PipelineService:
             raise NotFound(f"pipeline {stored.name!r} has no version {version}")
         return found
 
-    def taken(self, name: str, target: str | None, but: UUID | None) -> Iterator[Finding]:
-        """What of a pipeline's name and target another has, besides the one that it is."""
+    def taken(self, name: str, targets: Sequence[str], but: UUID | None) -> Iterator[Finding]:
+        """What of a pipeline's name and targets another has, besides the one that it is."""
+        where = "targets" if len(targets) > 1 else "target_table"
         with self.plane.session() as conn:
-            holders = EditingRepo(conn).holders(name, target, but)
+            holders = EditingRepo(conn).holders(name, targets, but)
         for holder in holders:
             if holder["name"] == name:
                 yield Finding("error", "name", Code.TAKEN, {"value": name, "holder": name})
-            if target and holder["target"] == target:
-                yield Finding("error", "target_table", Code.TAKEN, {"value": target, "holder": holder["name"]})
+            if holder["target"] in targets:
+                yield Finding("error", where, Code.TAKEN, {"value": holder["target"], "holder": holder["name"]})
 
     # ── changing ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def create(self, pipeline: Pipeline) -> tuple[StoredPipeline, list[Finding]]:
         """Store a new pipeline; what validation calls an error is refused."""
+        _check_whose(pipeline, None)
         checked = self._require_valid(pipeline)
         with _explained(pipeline), self.plane.transaction(self.actor) as conn:
             PipelineRepo(conn).add(pipeline)
             _keep_reads(conn, pipeline, checked)
-            self._audit(conn, "create", pipeline.id, {"name": pipeline.name})
+            self._audit(conn, "create", pipeline.id, {"name": pipeline.name} | audited(pipeline))
         return self.get(str(pipeline.id)), checked.findings
 
     def patch(self, which: str, changes: dict[str, Any], if_match: int | None) -> tuple[StoredPipeline, list[Finding]]:
@@ -173,34 +167,38 @@ class PipelineService:
             before = self.get(which)
             _check_version(before, if_match)
             pipeline = _parse(_merged(before.config, changes))
+            _check_whose(pipeline, before.part_of)
             changed = _changed(before.config, pipeline)
-            _check_status(before, changed)
+            _check_status(before, changed, pipeline)
             checked = self._require_valid(pipeline) if changed - EDITABLE_UNDER_WAY else None
-            if self._replace(before, pipeline, changed, checked):
-                return self.get(str(before.id)), checked.findings if checked else []
+            if kept := self._replace(before, pipeline, changed, checked):
+                return self.get(str(kept)), checked.findings if checked else []
         raise Conflict(f"pipeline {which!r} is being edited by others", "try again")
 
     def _replace(
         self, before: StoredPipeline, pipeline: Pipeline, changed: set[str], checked: Validation | None
-    ) -> bool:
-        """False: somebody else was faster, and what we checked is no longer what is stored."""
+    ) -> UUID | None:
+        """Which it is then. None: somebody else was faster, and what we checked is no longer what is stored."""
         with _explained(pipeline), self.plane.transaction(self.actor) as conn:
             stored = _locked(conn, str(before.id))
             if stored.version != before.version:
-                return False
-            _check_status(stored, changed)
-            if changed:
-                EditingRepo(conn).replace(pipeline)
-                if checked:
-                    _keep_reads(conn, pipeline, checked)
-                self._audit(conn, "edit", stored.id, {"fields": sorted(changed)})
-        return True
+                return None
+            refuse_member(conn, stored)
+            _check_status(stored, changed, pipeline)
+            if not changed:
+                return stored.id
+            kept = _write(conn, stored, pipeline)
+            if checked:
+                _keep_reads(conn, pipeline.model_copy(update={"id": kept}), checked)
+            self._audit(conn, "edit", kept, {"fields": sorted(changed)})
+        return kept
 
     def delete(self, which: str) -> None:
         """Forget it and its history; the mart stays."""
         with self.plane.transaction(self.actor) as conn:
             stored = _locked(conn, which)
-            if not EditingRepo(conn).delete(stored.id):
+            refuse_member(conn, stored)
+            if stored.status in UNDER_WAY or not EditingRepo(conn).delete(stored.id):
                 raise Conflict(f"pipeline {stored.name!r} is {stored.status}", "pause it, wait for PAUSED, then delete")
             self._audit(conn, "delete", stored.id, {"name": stored.name})
 
@@ -208,6 +206,7 @@ class PipelineService:
         """Let runners take it, or not; a run that is under way ends as it would."""
         with self.plane.transaction(self.actor) as conn:
             stored = _locked(conn, which)
+            refuse_member(conn, stored)
             if EditingRepo(conn).set_enabled(stored.id, enabled):
                 self._audit(conn, "enable" if enabled else "disable", stored.id, {})
         return self.get(str(stored.id))
@@ -215,43 +214,37 @@ class PipelineService:
     # ── running ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def run(self, which: str, options: RunOptions, key: str | None = None) -> Answer:
-        """Ask for a run. A key that was used before gets the answer that it got then."""
+        """Ask for a run, of every target if there are several. A key that was used before gets the answer of then."""
         with self.plane.transaction(self.actor) as conn:
-            stored, repo = _locked(conn, which), EditingRepo(conn)
-            if key and (answered := repo.remembered(key)):
-                return _replay(key, answered, stored, options)
-            if not stored.enabled:
-                raise Conflict(f"pipeline {stored.name!r} is disabled", "enable it first")
-            changed = PipelineRepo(conn).request_run(stored.id, options) or OutageRepo(conn).hurry(stored.id, options)
-            if changed:
-                self._audit(conn, "run", stored.id, _asked(options))
-            answer = _answer(conn, stored, changed)
-            if key and not repo.remember(key, stored.id, _kept(answer, options)):
-                raise _reused(key)
-            return answer
+            return Asking(conn, self.actor).run(_locked(conn, which), options, key)
 
     def pause(self, which: str, *, now: bool = False) -> Answer:
         """Ask for a pause; `now`: statements under way are cancelled, and what they did is not kept."""
         with self.plane.transaction(self.actor) as conn:
-            stored = _locked(conn, which)
-            if stored.status == Status.FAILED:
-                raise Conflict(f"pipeline {stored.name!r} has FAILED: there is nothing to pause", "run it again")
-            changed = PipelineRepo(conn).request_pause(stored.id, now=now)
-            if changed:
-                self._audit(conn, "pause", stored.id, {"now": True} if now else {})
-            return _answer(conn, stored, changed)
+            return Asking(conn, self.actor).pause(_locked(conn, which), now=now)
 
     def resume(self, which: str) -> Answer | None:
         """Ask for a run of what is paused, or asked to pause; what is not is left alone."""
-        if self.get(which).status not in (Status.PAUSED, Status.PAUSE_REQUESTED):
+        stored = self.get(which)
+        if stored.members:
+            return self._resume_each(stored)
+        if stored.status not in RESTING:
             return None
         return self.run(which, RunOptions())
+
+    def _resume_each(self, stored: StoredPipeline) -> Answer | None:
+        resting = tuple(member for member in stored.members if member.status in RESTING)
+        if not resting:
+            return None
+        with self.plane.transaction(self.actor) as conn:
+            return Asking(conn, self.actor).run(replace(stored, members=resting), RunOptions(), None)
 
     def reload_config(self, which: str) -> int:
         """Let the running run take the present configuration at its next batch."""
         with self.plane.transaction(self.actor) as conn:
             stored = _locked(conn, which)
-            version = EditingRepo(conn).reload(stored.id)
+            reloaded = [EditingRepo(conn).reload(each.id) for each in stored.members or [stored]]
+            version = max((each for each in reloaded if each), default=None)
             if version is None:
                 raise Conflict(
                     f"pipeline {stored.name!r} is {stored.status}, and no run is under way",
@@ -263,7 +256,15 @@ class PipelineService:
     # ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _validation(self) -> Validation:
-        return Validation(self.plane.connections, self._served, self._captured, self._written, self._above)
+        asked = self._served, self._captured, self._written, self._above, self._members
+        return Validation(self.plane.connections, *asked)
+
+    def _members(self, pipeline_id: UUID) -> Sequence[Member]:
+        with self.plane.session() as conn:
+            try:
+                return PipelineRepo(conn).get(pipeline_id).members
+            except ConfigError:
+                return ()
 
     def _served(self, pipeline_id: UUID) -> Served | None:
         with self.plane.session() as conn:
@@ -307,13 +308,27 @@ def _explained(pipeline: Pipeline) -> Iterator[None]:
 
 def _rule(constraint: str, pipeline: Pipeline) -> str:
     if "target" in constraint:
-        return f"another pipeline writes to {resolve(pipeline).target!r} already"
+        wanted = " or ".join(repr(str(member.target_table)) for member in members(pipeline))
+        return f"another pipeline writes to {wanted} already"
     if "name" in constraint:
         return f"there is a pipeline {pipeline.name!r} already"
     return f"there is a pipeline with id {pipeline.id} already"
 
 
+def _write(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID:
+    """Every field anew; which pipeline has its name then."""
+    if pipeline.targets and not stored.members:
+        return divide(conn, stored, pipeline)
+    if stored.members and not pipeline.targets:
+        return unite(conn, stored, pipeline)
+    EditingRepo(conn).replace(pipeline)
+    return stored.id
+
+
 def _keep_reads(conn: Connection, pipeline: Pipeline, checked: Validation) -> None:
+    """Of several targets each run keeps them."""
+    if pipeline.targets:
+        return
     UpstreamRepo(conn).save(pipeline.id, resolve(pipeline).target, checked.relations)
 
 
@@ -329,12 +344,6 @@ def _locked(conn: Connection, which: str) -> StoredPipeline:
     if stored is None:
         raise NotFound(f"there is no pipeline {which!r}")
     return stored
-
-
-def _answer(conn: Connection, stored: StoredPipeline, changed: bool) -> Answer:
-    """While the pipeline is locked: no run can begin or end meanwhile."""
-    status, after = _find(conn, str(stored.id)).status, RunRepo(conn).before_request(stored.id)
-    return Answer(stored.id, stored.name, status, changed, after)
 
 
 def _parse(values: dict[str, Any]) -> Pipeline:
@@ -357,37 +366,26 @@ def _check_version(stored: StoredPipeline, expected: int | None) -> None:
         )
 
 
+def _check_whose(pipeline: Pipeline, part_of: UUID | None) -> None:
+    if pipeline.part_of != part_of:
+        raise Invalid("part_of is not to be set", "name the target in the targets of the pipeline that is to have it")
+
+
 def _changed(config: dict[str, Any], pipeline: Pipeline) -> set[str]:
     """What a configuration leaves out has its default."""
     before = with_defaults(config)
     return {name for name, value in pipeline.model_dump(mode="json").items() if before.get(name) != value}
 
 
-def _check_status(stored: StoredPipeline, changed: set[str]) -> None:
+def _check_status(stored: StoredPipeline, changed: set[str], wanted: Pipeline) -> None:
     locked = sorted(changed - EDITABLE_UNDER_WAY)
+    if stored.members:
+        if busy := in_the_way(stored, changed, wanted.targets):
+            named = ", ".join(member.name for member in busy)
+            raise Conflict(f"{', '.join(locked)} cannot be changed while {named} is under way", "pause it first")
+        return
     if stored.status in UNDER_WAY and locked:
         raise Conflict(
             f"{', '.join(locked)} cannot be changed while pipeline {stored.name!r} is {stored.status}",
             "pause it, wait for PAUSED, then edit",
         )
-
-
-def _asked(options: RunOptions) -> dict[str, bool]:
-    return {name: value for name, value in vars(options).items() if value}
-
-
-def _kept(answer: Answer, options: RunOptions) -> dict[str, Any]:
-    kept = {"status": answer.status, "changed": answer.changed, "after_run": answer.after_run}
-    return kept | {"options": _asked(options)}
-
-
-def _replay(key: str, answered: DictRow, stored: StoredPipeline, options: RunOptions) -> Answer:
-    """The answer of the first time; the key must stand for the same request."""
-    said = answered["answer"]
-    if answered["pipeline_id"] != stored.id or said["options"] != _asked(options):
-        raise _reused(key)
-    return Answer(stored.id, stored.name, Status(said["status"]), said["changed"], said["after_run"])
-
-
-def _reused(key: str) -> Conflict:
-    return Conflict(f"Idempotency-Key {key!r} was used for another request", "use a new key")

@@ -2,11 +2,11 @@
 
 import difflib
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.findings import Code
-from vitrina.domain.pipeline import Pipeline, Plan, resolve, with_defaults
+from vitrina.domain.pipeline import Pipeline, Plan, members, resolve, with_defaults
 from vitrina.domain.wording import Data, fill
 from vitrina.files import dump_yaml
 
@@ -17,7 +17,17 @@ DONE: dict[str, str] = {
     Code.WOULD_CREATE_INDEX: "create index {index} with {fields}",
     Code.WOULD_REBUILD_INDEX: "rebuild index {index} beside the one that is served, with {fields}",
 }
-Found: TypeAlias = Sequence[tuple[str, Data]]  # the codes and data of findings
+
+
+class FoundOf(NamedTuple):
+    """A finding: its code and data, and of several targets whose it is."""
+
+    code: str
+    data: Data
+    target: str = ""
+
+
+Found: TypeAlias = Sequence[FoundOf]
 NOT_COMPARED = {"id", "source_type"}
 
 
@@ -31,12 +41,26 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> Iterator[tuple[str,
 
 def ddl(found: Found) -> list[str]:
     """What the next run will do to the target's definition, from what validation found."""
-    return [fill(DONE[code], data) for code, data in found if code in DONE]
+    return [fill(DONE[code], data) for code, data, _ in found if code in DONE]
+
+
+def follows_each(wanted: Pipeline, stored: dict[str, Any] | None, found: Found) -> str:
+    """The same as `follows`; of several targets of each in turn."""
+    if not wanted.targets:
+        return follows(wanted, stored, found)
+    said = []
+    for member in _members(wanted):
+        own = [each for each in found if each.target in ("", member.target_table)]
+        before = next(
+            (dict(config) for config in _stored_members(stored) if config["target_table"] == member.target_table), None
+        )
+        said.append(follows(member, before, own))
+    return "; ".join(dict.fromkeys(text for text in said if text))
 
 
 def follows(wanted: Pipeline, stored: dict[str, Any] | None, found: Found) -> str:
     """What the next run makes of it; empty if just what it would have done anyway."""
-    plan, before, codes = _plan(wanted), _plan_of(stored), {code for code, _ in found}
+    plan, before, codes = _plan(wanted), _plan_of(stored), {each.code for each in found}
     if plan and Code.WOULD_REBUILD_INDEX in codes:
         return f"a full load: the next run fills a new index, which then takes the place of {plan.target}"
     if plan is None or (before and before.fingerprint == plan.fingerprint):
@@ -56,6 +80,21 @@ def text_diff(old: Any, new: Any) -> list[str]:
         return [f"{_shown(old)} → {_shown(new)}"]
     lines = difflib.unified_diff(_lines(old), _lines(new), lineterm="", n=2)
     return [line for line in lines if not line.startswith(("---", "+++", "@@"))]
+
+
+def _members(pipeline: Pipeline) -> list[Pipeline]:
+    try:
+        return members(pipeline)
+    except VitrinaError:
+        return []
+
+
+def _stored_members(stored: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Those that a stored configuration has; one that is its only target is one of them."""
+    try:
+        return [each.model_dump(mode="json") for each in members(Pipeline.parse(stored))] if stored else []
+    except VitrinaError:
+        return []
 
 
 def _plan(pipeline: Pipeline) -> Plan | None:

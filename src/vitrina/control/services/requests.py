@@ -10,7 +10,8 @@ from psycopg.rows import DictRow
 from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import Invalid, NotFound
 from vitrina.control.services.pipelines import PipelineService
-from vitrina.domain.pipeline import Pipeline, Plan
+from vitrina.control.services.targets import require_one
+from vitrina.domain.pipeline import Pipeline, Plan, members
 from vitrina.domain.request import CaptureParams, PreviewParams, RequestKind
 from vitrina.inquiries.preview import Preview
 from vitrina.meta.repos.editing import EditingRepo
@@ -29,7 +30,7 @@ class RequestService:
 
     def ask(self, kind: RequestKind, which: str, params: dict[str, Any]) -> UUID:
         """Leave a request for a runner."""
-        stored = PipelineService(self.plane, self.actor).get(which)
+        stored = require_one(PipelineService(self.plane, self.actor).get(which))
         with self.plane.transaction(self.actor) as conn:
             request_id = RequestRepo(conn).ask(kind, stored.id, params, self.actor)
             EditingRepo(conn).audit(self.actor, kind, stored.id, {"request": str(request_id)})
@@ -55,7 +56,7 @@ class RequestService:
 
     def last_report(self, which: str) -> DictRow | None:
         """The last comparison that was answered; before there is one, whatever became of the last request."""
-        stored = PipelineService(self.plane, self.actor).get(which)
+        stored = require_one(PipelineService(self.plane, self.actor).get(which))
         with self.plane.session() as conn:
             repo = RequestRepo(conn)
             return repo.report(stored.id, RequestKind.RECONCILE) or repo.latest(stored.id, RequestKind.RECONCILE)
@@ -69,14 +70,17 @@ class RequestService:
 
         A request that is not answered yet is given back as it stands.
         """
-        pipeline = Pipeline.parse(PipelineService(self.plane, self.actor).get(which).config)
+        stored = PipelineService(self.plane, self.actor).get(which)
+        pipeline = members(Pipeline.parse(stored.config))[0]  # the query is the same for all
         plan = check_plan(pipeline, self.plane.settings, reads_only=True)
         if not plan.transforms:
             return self._look(plan, limit)
-        return self._answered(self.ask(RequestKind.PREVIEW, which, {"limit": limit}))
+        one = str(stored.members[0].id) if stored.members else which
+        return self._answered(self.ask(RequestKind.PREVIEW, one, {"limit": limit}))
 
     def preview_config(self, pipeline: Pipeline, limit: int) -> dict[str, Any] | DictRow:
         """The same for a configuration that is not stored."""
+        pipeline = members(pipeline)[0]
         plan = check_plan(pipeline, self.plane.settings, reads_only=True)
         if not plan.transforms:
             return self._look(plan, limit)

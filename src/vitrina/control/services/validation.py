@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,9 +12,10 @@ from psycopg import sql
 from vitrina.control.services.columnar import TYPED
 from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings, plugged_findings
+from vitrina.control.services.targets import as_stored, each_found
 from vitrina.domain.errors import RetryableError, VitrinaError
 from vitrina.domain.findings import Code, Finding, Level, place_of, refusal
-from vitrina.domain.pipeline import Pipeline, Plan, resolve
+from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.domain.policy import is_allowed_target, require_allowed_target, split_table
 from vitrina.domain.wording import NESTED, Json
 from vitrina.engine.asking import Asked
@@ -23,12 +25,14 @@ from vitrina.engine.mart import Wanted
 from vitrina.engine.query import QueryText, Window
 from vitrina.engine.reading import How, Reading
 from vitrina.engine.sealing import has_writer
+from vitrina.engine.shared import Company
 from vitrina.engine.work import Work
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture
+from vitrina.meta.repos.pipelines import Member
 from vitrina.meta.repos.upstream import Writer, naming_writers, require_no_circle
 from vitrina.planning import check_query, judge_check, make_job, reads_of, resolve_key, tables_named
-from vitrina.sinks.registry import abilities_of, check_fields, resolve_asked
+from vitrina.sinks.registry import abilities_of, require_used, resolve_asked, settle
 from vitrina.sinks.table.mart import Foreseen, foresee_mart
 from vitrina.sources.connections import Connections
 from vitrina.sources.source import Source
@@ -38,6 +42,7 @@ from vitrina.sql.owned import foreign_code, foreign_owner
 from vitrina.sql.unique import is_unique_by_grouping
 from vitrina.transforms.chain import resolve_transformer
 
+AT_ANY_TIME = datetime.min.replace(tzinfo=UTC)
 LOOK_SECONDS = 3  # for what has to read rows
 READ = {
     How.BY_KEY: Code.READ_BY_KEY,
@@ -56,6 +61,7 @@ class Validation:
     captured: Callable[[str], Capture | None] = lambda _: None  # how a source's changes are captured
     written: Callable[[UUID, str], Mapping[str, str]] = lambda *_: {}  # the columns that runs have written to a target
     above: Callable[[Sequence[str]], Sequence[Writer]] = lambda _: ()  # who writes some relations, and upstream of them
+    members: Callable[[UUID], Sequence[Member]] = lambda _: ()  # the targets of a stored pipeline of several
     reads: bool = True  # rows, and what the planner knows of them: not for somebody who may not see the source's data
     findings: list[Finding] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)  # that reach the mart, once they are known
@@ -63,11 +69,21 @@ class Validation:
     relations: Sequence[str] = ()  # of the warehouse that the query reads
 
     def of(self, pipeline: Pipeline) -> list[Finding]:
-        """All findings about a pipeline."""
+        """All findings about a pipeline; of several targets about each of them."""
+        if not pipeline.targets:
+            return self._of_one(pipeline)
+        try:
+            require_used(pipeline)
+            known = self.members(pipeline.id)
+            self.findings = each_found(pipeline, lambda member: self._of_one(as_stored(member, known)))
+        except VitrinaError as error:
+            self.findings = [refusal("targets", error.message, error.remedy)]
+        return self.findings
+
+    def _of_one(self, pipeline: Pipeline) -> list[Finding]:
         self.findings, self.columns, self.reading, self.relations = [], [], None, ()
         with self._found("configuration"):
-            plan = resolve(pipeline)
-            check_fields(plan)
+            plan = settle(pipeline)
             self._check_target(plan)
             with self._found("source_query", pipeline.source_query or ""):
                 plan = plan.model_copy(update={"select": check_query(plan, self.connections.settings)})
@@ -110,6 +126,7 @@ class Validation:
             guess = reader.estimate(plan.select)
             code = Code.READ_WHOLE if guess else Code.READ_UNCOUNTED
             self._say("info", "source_query", code, **({"rows": guess.rows} if guess else {}))
+            self._check_given(plan, columns)
         elif key:
             query = QueryText(plan.select, tuple(columns), tuple(key))
             self._check_unique(reader, query)
@@ -227,6 +244,8 @@ class Validation:
         """How the next run reads the query, by asking what it will ask."""
         mart = found.mart
         job = make_job(pipeline.id, pipeline, plan, reader, mart.key, self.connections.settings, lambda: None)
+        if pipeline.part_of and plan.mode == "full":
+            job = replace(job, sharing=Company(pipeline.part_of, pipeline.id, AT_ANY_TIME))
         with self._in_time("source_query", Code.READING_NOT_SEEN):
             self.reading = foretell_full(Work(job, mart, []), is_empty=self._is_empty(found))
             self._say("info", "source_query", _how_read(self.reading), **{NESTED: self.reading.why})
@@ -250,6 +269,14 @@ class Validation:
         with self._in_time("incremental_key", Code.CURSOR_INDEX_NOT_SEEN):
             if not _is_served_by_index(reader, query, plan.cursor, pipeline.batch_size):
                 self._say("warning", "incremental_key", Code.CURSOR_NOT_INDEXED, columns=plan.cursor)
+
+    def _check_given(self, plan: Plan, columns: list[Column]) -> None:
+        """The cursor of a source that gives windows."""
+        missing = [name for name in plan.cursor or () if name not in {c.name for c in columns}]
+        if missing:
+            self._say("error", "incremental_key", Code.CURSOR_NOT_GIVEN, columns=missing)
+        elif plan.cursor:
+            self._say("info", "mode", Code.INCREMENTAL_SEES)
 
     @contextmanager
     def _in_time(self, where: str, code: Code) -> Iterator[None]:

@@ -20,7 +20,6 @@ from vitrina.sql.differences import Difference, differences, in_words
 from vitrina.sql.stamps import stamp_query, take_stamp
 
 RECENT_SECONDS = 1.0  # a stamp that was compared so shortly ago is not compared again before the next slice
-IDLE_SECONDS = 0.5  # a follower that waits compares it that often, so that no slice has to wait for it
 AMID, CUT_SHORT = Reason.CHANGED_AMID.of(), Reason.CUT_SHORT.of()
 
 

@@ -3,7 +3,7 @@
 SELECT coalesce(a.key_types, '') AS key_types, a.bound, coalesce(a.size, 1000) AS size, coalesce(a.rate, 0) AS rate,
        coalesce(extract(epoch FROM a.next_at - clock_timestamp()), %(seconds)s)::float8 AS wait,
        a.next_at IS NOT NULL AS runs,
-       (SELECT count(*) FROM etl.etl_pipelines o WHERE o.mode = 'live' AND o.enabled) AS marts
+       (SELECT count(*) FROM etl.etl_pipelines o WHERE o.mode = 'live' AND o.enabled AND o.targets = '{}') AS marts
 FROM etl.etl_pipelines p LEFT JOIN etl.etl_mart_audits a ON a.pipeline_id = p.id WHERE p.id = %(pipeline_id)s
 
 -- name: begin

@@ -181,4 +181,4 @@ FROM etl.etl_captures c, unnest(%(relations)s::text[]) AS r (name) WHERE c.sourc
 -- What the live pipelines of a source read: a task plan wins over a query, a query over a table.
 SELECT p.name, coalesce((SELECT t.body FROM etl.etl_pipeline_tasks t WHERE t.pipeline_id = p.id
                          ORDER BY t.order_index LIMIT 1), p.source_query) AS query, p.source_table
-FROM etl.etl_pipelines p WHERE p.source = %(source)s AND p.mode = 'live' ORDER BY p.name
+FROM etl.etl_pipelines p WHERE p.source = %(source)s AND p.mode = 'live' AND p.part_of IS NULL ORDER BY p.name

@@ -1,6 +1,7 @@
 -- name: lock
 -- The row as it stands, held until the end of the transaction: no claim and no other edit comes between.
-SELECT p.id, p.name, p.status, p.enabled, p.version, p.due_at, p.effective_target, etl.pipeline_config(p) AS config
+SELECT p.id, p.name, etl.status_of(p) AS status, p.enabled, p.version, p.due_at, p.effective_target, p.part_of,
+       etl.members_of(p) AS members, etl.pipeline_config(p) AS config
 FROM etl.etl_pipelines p
 WHERE p.id::text = lower(%(which)s) OR p.name = %(which)s
 ORDER BY p.id::text = lower(%(which)s) DESC
@@ -24,9 +25,10 @@ RETURNING version
 
 -- name: page
 -- One page by name. Keyset: what comes after the last name seen, however many rows were added meanwhile.
-SELECT p.id, p.name, p.status, p.enabled, p.version, p.due_at, p.effective_target, etl.pipeline_config(p) AS config
+SELECT p.id, p.name, etl.status_of(p) AS status, p.enabled, p.version, p.due_at, p.effective_target, p.part_of,
+       etl.members_of(p) AS members, etl.pipeline_config(p) AS config
 FROM etl.etl_pipelines p
-WHERE (%(status)s::text IS NULL OR p.status = %(status)s)
+WHERE (%(status)s::text IS NULL OR etl.status_of(p) = %(status)s)
   AND (%(enabled)s::boolean IS NULL OR p.enabled = %(enabled)s)
   AND (%(name)s::text IS NULL OR strpos(lower(p.name), lower(%(name)s)) > 0)
   AND etl.has_labels(p.labels, %(labels)s::text[])
@@ -35,7 +37,7 @@ ORDER BY p.name
 LIMIT %(limit)s
 
 -- name: labelled
-SELECT p.id, p.name FROM etl.etl_pipelines p WHERE etl.has_labels(p.labels, %(labels)s::text[]) ORDER BY p.name
+SELECT p.id, p.name FROM etl.etl_pipelines p WHERE etl.has_labels(p.labels, %(labels)s::text[]) AND p.part_of IS NULL ORDER BY p.name
 
 -- name: audit
 INSERT INTO etl.etl_audit (actor, action, pipeline_id, details)
@@ -62,9 +64,10 @@ WHERE pipeline_id = %(id)s ORDER BY version DESC LIMIT %(limit)s
 SELECT version, config, changed_at, changed_by FROM etl.etl_config_versions WHERE pipeline_id = %(id)s AND version = %(version)s
 
 -- name: holders
--- Who has this name, or writes to this target; other than one of them.
+-- Who has this name, or writes to one of these targets; other than one of them, and its own targets.
 SELECT name, effective_target AS target FROM etl.etl_pipelines
-WHERE (name = %(name)s OR effective_target = %(target)s) AND id IS DISTINCT FROM %(but)s
+WHERE (name = %(name)s OR effective_target = ANY (%(targets)s::text[])) AND id IS DISTINCT FROM %(but)s
+  AND (part_of IS NULL OR part_of IS DISTINCT FROM %(but)s)
 
 -- name: audit_refusal
 -- Zero rows: there have been enough of them within a minute; whoever floods us shall not fill the table.

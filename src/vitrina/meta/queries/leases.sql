@@ -63,7 +63,7 @@ WITH due AS (
     RETURNING s.pipeline_id, s.epoch, s.seq, s.checkpoint, s.config_hash, s.columns
 )
 SELECT due.id AS pipeline_id, due.name, coalesce(due.effective_target, '') AS target, due.version, run.id AS run_id, run.options, run.attempt,
-       run.asked,
+       run.asked, due.due_at AS since,
        fenced.epoch, fenced.seq, fenced.checkpoint, fenced.config_hash, fenced.columns
 FROM fenced JOIN run USING (pipeline_id) JOIN due ON due.id = fenced.pipeline_id
 
@@ -100,11 +100,11 @@ WITH again AS (
     SET attempt = r.attempt + 1, tried_at = clock_timestamp(), options = r.options - 'restart', runner = %(runner)s,
         config_version = %(version)s, error = 'the runner ' || r.runner || ' was lost', remedy = NULL
     WHERE r.id = %(run_id)s AND r.status = 'RUNNING'
-    RETURNING r.id, r.pipeline_id, r.options, r.attempt, r.due_at
+    RETURNING r.id, r.pipeline_id, r.options, r.attempt, r.due_at, r.started_at
 ), opened AS (
     INSERT INTO etl.etl_runs (pipeline_id, config_version, runner)
     SELECT %(pipeline_id)s, %(version)s, %(runner)s WHERE NOT EXISTS (SELECT FROM again)
-    RETURNING id, pipeline_id, options, attempt, due_at
+    RETURNING id, pipeline_id, options, attempt, due_at, started_at
 ), run AS (
     SELECT * FROM again UNION ALL SELECT * FROM opened
 ), held AS (
@@ -119,7 +119,7 @@ WITH again AS (
 )
 SELECT p.id AS pipeline_id, p.name, coalesce(p.effective_target, '') AS target, p.version, run.id AS run_id, run.options, run.attempt,
        fenced.epoch, fenced.seq, fenced.checkpoint, fenced.config_hash, fenced.columns,
-       etl.pipeline_config(p) AS config, run.due_at IS NULL AS asked
+       etl.pipeline_config(p) AS config, run.due_at IS NULL AS asked, run.started_at AS since
 FROM fenced JOIN run USING (pipeline_id) JOIN etl.etl_pipelines p ON p.id = fenced.pipeline_id
 
 -- name: bury

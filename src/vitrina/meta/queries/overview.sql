@@ -35,7 +35,7 @@ WHERE (%(status)s::text IS NULL OR p.status = %(status)s)
   AND (%(mode)s::text IS NULL OR p.mode = %(mode)s)
   AND (%(text)s::text IS NULL
        OR strpos(lower(concat_ws(' ', p.name, p.effective_target, p.description)), lower(%(text)s)) > 0)
-  AND etl.has_labels(p.labels, %(labels)s::text[])
+  AND etl.has_labels(p.labels, %(labels)s::text[]) AND p.targets = '{}'
 ORDER BY g.value NULLS LAST, k.number NULLS LAST, CASE WHEN NOT %(descending)s THEN k.text END,
          CASE WHEN %(descending)s THEN k.text END DESC,
          p.name
@@ -43,14 +43,14 @@ LIMIT %(limit)s OFFSET %(offset)s
 
 -- name: pipelines
 -- These pipelines, in the order of the ids, each with its last run and when its data was last known to be right.
-SELECT p.id, p.name, p.description, p.labels, p.status, p.enabled, p.version, p.mode, p.effective_target AS target, p.due_at,
+SELECT p.id, p.name, p.description, p.labels, etl.status_of(p) AS status, p.enabled, p.version, p.mode, p.effective_target AS target, p.due_at,
        p.schedule_interval, s.last_processed_value, r.id AS run_id, r.status AS run_status, r.started_at, r.finished_at,
        r.rows_read, r.rows_written, r.rows_deleted, r.rows_unchanged, r.batches, r.error, r.remedy, good.tried_at AS fresh_at,
        coalesce(late.neighbour, silent.waits_for) AS waits_for, coalesce(late.since, silent.waits_since) AS waits_since,
        late.failed_since, late.next_at, late.tries, held.since AS held_since, held.holder, p.freshness_limit, age.share AS age_share
 FROM unnest(%(ids)s::uuid[]) WITH ORDINALITY AS chosen (id, number)
 JOIN etl.etl_pipelines p ON p.id = chosen.id
-JOIN etl.etl_state s ON s.pipeline_id = p.id
+LEFT JOIN etl.etl_state s ON s.pipeline_id = p.id  -- of several targets each has its own
 LEFT JOIN LATERAL (SELECT * FROM etl.etl_runs WHERE pipeline_id = p.id ORDER BY id DESC LIMIT 1) r ON true
 LEFT JOIN LATERAL (SELECT tried_at FROM etl.etl_runs WHERE pipeline_id = p.id AND status = 'SUCCESS'
                    ORDER BY id DESC LIMIT 1) good ON true
@@ -98,7 +98,7 @@ SELECT r.* FROM unnest(%(ids)s::uuid[]) AS p (id) CROSS JOIN LATERAL (
 
 -- name: tally
 SELECT p.status, count(*) AS pipelines, count(*) FILTER (WHERE NOT p.enabled) AS disabled
-FROM etl.etl_pipelines p GROUP BY p.status
+FROM etl.etl_pipelines p WHERE p.targets = '{}' GROUP BY p.status
 
 -- name: modes
 SELECT DISTINCT mode FROM etl.etl_pipelines ORDER BY mode
@@ -106,7 +106,7 @@ SELECT DISTINCT mode FROM etl.etl_pipelines ORDER BY mode
 -- name: labels
 -- Those in use.
 SELECT l.label, count(*) AS pipelines FROM etl.etl_pipelines p CROSS JOIN LATERAL unnest(p.labels) AS l (label)
-GROUP BY l.label ORDER BY l.label
+WHERE p.targets = '{}' GROUP BY l.label ORDER BY l.label
 
 -- name: last_events
 -- The end of what a run said, in order; only lines that hold a text, if one is given, or are events that are named.

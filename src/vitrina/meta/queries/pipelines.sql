@@ -4,13 +4,15 @@ VALUES (%(pipeline_id)s, %(order_index)s, %(task_type)s, %(body)s, %(target_tabl
 
 -- name: find
 -- By uuid or by name; a uuid wins over a name that looks like one.
-SELECT p.id, p.name, p.status, p.enabled, p.version, p.due_at, p.effective_target, etl.pipeline_config(p) AS config
+SELECT p.id, p.name, etl.status_of(p) AS status, p.enabled, p.version, p.due_at, p.effective_target, p.part_of,
+       etl.members_of(p) AS members, etl.pipeline_config(p) AS config
 FROM etl.etl_pipelines p
 WHERE p.id::text = lower(%(which)s) OR p.name = %(which)s
 ORDER BY p.id::text = lower(%(which)s) DESC
 
 -- name: list
-SELECT p.id, p.name, p.status, p.enabled, p.version, p.due_at, p.effective_target, etl.pipeline_config(p) AS config
+SELECT p.id, p.name, etl.status_of(p) AS status, p.enabled, p.version, p.due_at, p.effective_target, p.part_of,
+       etl.members_of(p) AS members, etl.pipeline_config(p) AS config
 FROM etl.etl_pipelines p
 ORDER BY p.name
 
@@ -36,7 +38,7 @@ RETURNING status
 -- Scheduled pipelines that have no due time yet: new, edited, or just finished.
 SELECT id, name, schedule_interval, last_due_at, now() AS now
 FROM etl.etl_pipelines
-WHERE enabled AND due_at IS NULL AND status = 'IDLE' AND schedule_interval IS NOT NULL
+WHERE enabled AND due_at IS NULL AND status = 'IDLE' AND schedule_interval IS NOT NULL AND targets = '{}'
 
 -- name: schedule
 -- Zero rows: somebody planned or moved it meanwhile, has even run it at that time, or keeps it locked: planned later.
@@ -65,4 +67,4 @@ UPDATE etl.etl_pipelines p SET due_at = clock_timestamp() FROM woken WHERE p.id 
 
 -- name: count_by_source
 -- How many pipelines read each source.
-SELECT source, count(*) AS count FROM etl.etl_pipelines GROUP BY source
+SELECT source, count(*) AS count FROM etl.etl_pipelines WHERE part_of IS NULL GROUP BY source

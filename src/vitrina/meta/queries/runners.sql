@@ -7,7 +7,8 @@ ON CONFLICT (id) DO UPDATE SET seen_at = now(), busy = excluded.busy, neighbours
 DELETE FROM etl.etl_runners WHERE id = %(id)s
 
 -- name: orphaned_stages
--- Scratch tables whose pipeline no longer exists or is held by nobody, and which serve no request that is alive.
+-- Scratch tables whose pipeline, and of several targets each of them, no longer exists or is held by nobody, and which
+-- serve no request that is alive.
 SELECT c.relname
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'etl_stage'
 WHERE c.relkind = 'r' AND NOT EXISTS (
@@ -16,6 +17,9 @@ WHERE c.relkind = 'r' AND NOT EXISTS (
     SELECT FROM etl.etl_requests r
     WHERE r.status = 'RUNNING' AND r.expires_at > clock_timestamp()
       AND replace(r.id::text, '-', '') = right(c.relname, 32))
+  AND NOT EXISTS (
+    SELECT FROM etl.etl_pipelines p JOIN etl.etl_leases l ON l.pipeline_id = p.id
+    WHERE l.owner IS NOT NULL AND replace(p.part_of::text, '-', '') = right(c.relname, 32))
 
 -- name: holder_of_stage
 -- Locks the lease, or the request; zero rows: nobody holds it, or the pipeline or the request is gone.
@@ -25,8 +29,12 @@ WITH lease AS (
 ), request AS (
     SELECT r.owner, r.expires_at > clock_timestamp() AS alive FROM etl.etl_requests r
     WHERE r.id = right(%(name)s, 32)::uuid FOR UPDATE
+), targets AS (
+    SELECT l.owner FROM etl.etl_leases l JOIN etl.etl_pipelines p ON p.id = l.pipeline_id
+    WHERE p.part_of = right(%(name)s, 32)::uuid FOR UPDATE OF l
 )
 SELECT owner FROM lease WHERE owner IS NOT NULL UNION ALL SELECT owner FROM request WHERE alive
+UNION ALL SELECT owner FROM targets WHERE owner IS NOT NULL
 
 -- name: any
 -- Does the meta-store answer?

@@ -31,7 +31,8 @@ SET CONSTRAINTS etl.pipeline_versions IMMEDIATE
 -- Pipelines that are to be due after others, and of which nobody has kept yet what they read: written in SQL, as a rule.
 SELECT p.id, p.name, p.version, etl.pipeline_config(p) AS config
 FROM etl.etl_pipelines p LEFT JOIN etl.etl_reads r ON r.pipeline_id = p.id
-WHERE p.after = 'upstream' AND p.enabled AND p.mode <> 'live' AND r.version IS DISTINCT FROM p.version
+WHERE p.after = 'upstream' AND p.enabled AND p.mode <> 'live' AND p.targets = '{}'
+  AND r.version IS DISTINCT FROM p.version
 ORDER BY p.name
 
 -- name: wake_downstream
@@ -43,7 +44,7 @@ WITH RECURSIVE ready AS (
     SELECT p.id FROM etl.etl_pipelines p
     LEFT JOIN LATERAL (SELECT r.tried_at FROM etl.etl_runs r WHERE r.pipeline_id = p.id
                        ORDER BY r.id DESC LIMIT 1) own ON true
-    WHERE p.after = 'upstream' AND p.enabled AND p.mode <> 'live' AND p.status = 'IDLE'
+    WHERE p.after = 'upstream' AND p.enabled AND p.mode <> 'live' AND p.status = 'IDLE' AND p.targets = '{}'
       AND coalesce(p.due_at > clock_timestamp(), true)
       AND EXISTS (SELECT FROM etl.etl_upstream u CROSS JOIN LATERAL (
                       SELECT r.finished_at FROM etl.etl_runs r WHERE r.pipeline_id = u.upstream_id AND r.status = 'SUCCESS'

@@ -86,6 +86,6 @@ class EditingRepo:
         """The configuration as it was; None: there was no such version, or it is forgotten."""
         return fetch_one(self.conn, SQL["version"], {"id": pipeline_id, "version": version})
 
-    def holders(self, name: str, target: str | None, but: UUID | None) -> list[DictRow]:
-        """Other pipelines that have a name already, or write to a target."""
-        return fetch_all(self.conn, SQL["holders"], {"name": name, "target": target, "but": but})
+    def holders(self, name: str, targets: Sequence[str], but: UUID | None) -> list[DictRow]:
+        """Other pipelines that have a name already, or write to one of these targets."""
+        return fetch_all(self.conn, SQL["holders"], {"name": name, "targets": list(targets), "but": but})

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Self
 from uuid import UUID
 
@@ -56,6 +57,7 @@ class Claim:
     columns: dict[str, Any] | None
     config: dict[str, Any]
     asked: bool  # by somebody; else it was due
+    since: datetime | None = None  # what was read of the query since then will do
 
     @classmethod
     def from_row(cls, row: DictRow) -> Self:

@@ -22,6 +22,16 @@ FAR_BEHIND = 100_000  # changes, of tables that do not concern a pipeline, after
 
 
 @dataclass(frozen=True)
+class Member:
+    """One target of a pipeline of several, as the pipeline that keeps it."""
+
+    id: UUID
+    name: str
+    target: str
+    status: Status
+
+
+@dataclass(frozen=True)
 class StoredPipeline:
     """A pipeline as the meta-store has it; its configuration may be wrong."""
 
@@ -33,13 +43,18 @@ class StoredPipeline:
     due_at: datetime | None
     target: str | None
     config: dict[str, Any]
+    part_of: UUID | None = None  # the pipeline of several targets of which this is one
+    members: tuple[Member, ...] = ()  # of such a pipeline
 
     @classmethod
     def from_row(cls, row: DictRow) -> Self:
         """From `find` or `list`."""
         target = row["effective_target"]
-        kept = {name: row[name] for name in ("id", "name", "enabled", "version", "due_at", "config")}
-        return cls(status=Status(row["status"]), target=target, **kept)
+        kept = {name: row[name] for name in ("id", "name", "enabled", "version", "due_at", "config", "part_of")}
+        members = tuple(
+            Member(UUID(each["id"]), each["name"], each["target"], Status(each["status"])) for each in row["members"]
+        )
+        return cls(status=Status(row["status"]), target=target, members=members, **kept)
 
 
 FIELDS = sql.SQL(", ").join(sql.Identifier(name) for name in Pipeline.model_fields if name != "tasks")
@@ -53,8 +68,8 @@ def columns(pipeline: Pipeline) -> dict[str, Any]:
     """A pipeline without its tasks, as the columns of its row."""
     values = pipeline.model_dump(exclude={"tasks"})
     documents = {name: Jsonb(value) for name, value in values.items() if isinstance(value, dict)}
-    lists = {"key": list(pipeline.key), "labels": list(pipeline.labels), "checks": Jsonb(values["checks"])}
-    return values | documents | lists
+    lists = {name: list(value) for name, value in values.items() if isinstance(value, tuple)}
+    return values | documents | lists | {"checks": Jsonb(values["checks"])}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pyiceberg.table import Table
 from pyiceberg.typedef import Record
 
 FILE_BYTES = 128_000_000  # of a file, as Arrow: what a change may have to write anew
-GROUP_BYTES = 16_000_000  # of a group of rows, as Arrow
+GROUP_BYTES = 8_000_000  # of a group of rows, as Arrow
 
 
 class DataWriter:

@@ -5,6 +5,7 @@
 So the lake, the shadow and the position are one state. What a lost runner leaves are files that nothing points to.
 """
 
+import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -14,10 +15,11 @@ from typing import Any
 import pyarrow as pa
 
 from vitrina.domain.events import Event
-from vitrina.engine.job import Job, Mode, Step, StepResult, execute
+from vitrina.engine.job import Job, Mode, Step, StepDown, StepResult, execute, rest
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.sinks.lake import catalogue
+from vitrina.sinks.lake.audit import LakeAudit
 from vitrina.sinks.lake.datafiles import DataWriter
 from vitrina.sinks.lake.editions import LakeEditions
 from vitrina.sinks.lake.iceberg import LakeTable, delete, unused
@@ -28,13 +30,15 @@ from vitrina.sinks.parquet.parsing import Text, to_arrow
 from vitrina.sinks.parquet.writer import VERSION, RowWriter
 
 DAY = 86_400.0
+SWEEP_SECONDS = 3_600.0  # between two looks of a follower
 
 
 class LakeDelivery(Mode):
     """The mode itself knows of nothing but the shadow."""
 
     mode: Mode | None = None  # once there is something to write to
-    has_written = False
+    has_written = has_committed = False  # ever; and since it last had nothing to do
+    sweep_at = 0.0
 
     def __init__(
         self, job: Job, writer: RowWriter, make: Callable[[Job], Mode], store: LakeStore, epoch: int, grace: float
@@ -50,7 +54,7 @@ class LakeDelivery(Mode):
         """Get a table ready, run the mode, serve what was built, and remove what nothing points to."""
         with closing(self.store):
             yield from self._keeping_position(self._open())
-            yield from map(self._with_lake, self._mode_steps())
+            yield from self._deliver(self._mode_steps())
             self.editions.make_ready()
             yield from self._keeping_position(self.editions.close())
             if self.has_written:
@@ -66,14 +70,40 @@ class LakeDelivery(Mode):
         loader = RowLoader(writer, table.types, partial(DataWriter, table.table), self.store.place.reaching)
         self.writer = replace(writer, loader=loader)
         self.job = replace(self.job, writer=self.writer)
+        if self._doubts and self.job.stay:
+            raise StepDown("somebody else has changed the table in the lake")
         if self._doubts:
             yield from RowMirror(self.job, self.writer, self.store).steps()
 
     def _mode_steps(self) -> Iterator[Step]:
         repair = self._doubts or self.editions.loads_all or self.job.options.repair
         options = replace(self.job.options, rebuild=False, repair=repair)
-        self.mode = self._make(replace(self.job, options=options))
+        beyond = None if self.editions.is_new else LakeAudit(self._is_as_left)
+        self.mode = self._make(replace(self.job, options=options, beyond=beyond))
         yield from self.mode.steps()
+
+    def _deliver(self, steps: Iterator[Step]) -> Iterator[Step]:
+        for step in steps:
+            if step is rest:
+                yield from self._rest()
+            else:
+                yield self._with_lake(step)
+
+    def _rest(self) -> Iterator[Step]:
+        """After a commit, changes are gathered for a while; now and then, what nothing points to is removed."""
+        stay = self.job.stay
+        assert stay is not None
+        if self.has_written and time.monotonic() >= self.sweep_at:
+            yield from self._sweep()
+            self.sweep_at = time.monotonic() + SWEEP_SECONDS
+        if self.has_committed:
+            stay.wake_at, stay.waits = time.monotonic() + self.job.settings.lake_commit_seconds, True
+        self.has_committed = False
+        yield rest
+        self.position = stay.forward(self.position)
+
+    def _is_as_left(self, conn: Connection) -> bool:
+        return catalogue.find(conn, self._pointer) == self._table.location
 
     @property
     def _doubts(self) -> bool:
@@ -127,7 +157,7 @@ class LakeDelivery(Mode):
             statements = self.writer.statements(self.writer.prepare(conn, self.job.wanted)[0])
             execute(conn, statements.bury(), [VERSION])
         changes.clear()
-        self.has_written = True
+        self.has_written = self.has_committed = True
 
     def _rows(self, lines: list[bytes]) -> Any:
         shape = self.writer.shape

@@ -23,12 +23,14 @@ from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, FileScanTask, Table, Transaction
 from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.types import ListType, NestedField
 
 from vitrina.sinks.lake.datafiles import DataWriter
+from vitrina.sinks.lake.deleting import Mark, Rewriting, about_it_alone, deleted_before
 from vitrina.sinks.lake.files import Files
 from vitrina.sinks.lake.keys import around
 from vitrina.sinks.lake.place import spelled
@@ -38,6 +40,8 @@ from vitrina.sinks.parquet.keys import among
 OWNER = "vitrina.pipeline"
 SMALL_BYTES = 2_000_000  # of a file of Parquet, which is better off in a larger one
 MOST_SMALL = 20  # of a table
+MOST_SNAPSHOTS = 200  # each is a part of every metadata file: a live mart would have thousands
+MOST_MARKED = 0.1  # of the rows of a file: with more of them deleted, what stays is written anew
 PROPERTIES = {
     "commit.retry.num-retries": "0",
     "write.parquet.compression-codec": "zstd",
@@ -141,15 +145,15 @@ class LakeTable:
         """Stage the rows `fresh`, and those of `files`, in the place of those whose keys are in `gone`; the metadata
         file to point to.
 
-        Whatever has to be written anew is; and small files, once they are many, with it. Snapshots that were replaced
-        longer ago than `keep_seconds` are forgotten.
+        Of a file that holds a few of those keys, and many more, these rows are marked as deleted; else what stays of it
+        is written anew. So are small files, once they are many. Snapshots that were replaced longer ago than
+        `keep_seconds` are forgotten.
         """
-        anew = self._written_anew(gone)
+        marks = [*self._marks(gone)] if gone.num_rows else []
+        kept = [mark for mark in marks if _is_cheap(mark)]
+        anew = self._written_anew(marks, [mark for mark in marks if not _is_cheap(mark)])
         with self.table.transaction() as transaction:
-            producer = transaction.update_snapshot({OWNER: self.owner})
-            with producer.overwrite() if anew else producer.fast_append() as snapshot:
-                for task in anew:
-                    snapshot.delete_data_file(task.file)
+            with self._producer(transaction, anew, kept) as snapshot:
                 for file in (*files, *self._write(anew, gone, fresh)):
                     snapshot.append_data_file(file)
             self._forget_snapshots(transaction, keep_seconds)
@@ -157,6 +161,18 @@ class LakeTable:
         self.files.flush()
         self.location = self.table.catalog.staged
         return self.location
+
+    def _producer(self, transaction: Transaction, anew: Sequence[FileScanTask], marks: Sequence[Mark]) -> Any:
+        """Of a snapshot without these files, and with these rows deleted."""
+        properties = {OWNER: self.owner}
+        if not anew and not marks:
+            return transaction.update_snapshot(properties).fast_append()
+        found = Rewriting(Operation.OVERWRITE, transaction, self.table.io, snapshot_properties=properties)
+        for task in anew:
+            found.delete_data_file(task.file)
+        found.marks = [mark.write(self.table) for mark in marks]
+        found.dropped = [file for task in (*anew, *(mark.task for mark in marks)) for file in about_it_alone(task)]
+        return found
 
     def _write(self, anew: Sequence[FileScanTask], gone: Any, fresh: Any) -> list[DataFile]:
         """What stays of these files, and what is new: never more in memory than a group of rows."""
@@ -167,24 +183,37 @@ class LakeTable:
             writer.add(fresh)
             return writer.close()
 
-    def _written_anew(self, gone: Any) -> list[FileScanTask]:
-        """The files that hold such keys; and small ones, to become one, unless they are few."""
-        holding = [*self._holding(gone)] if gone.num_rows else []
-        taken = {task.file.file_path for task in holding}
+    def _written_anew(self, marks: Sequence[Mark], costly: Sequence[Mark]) -> list[FileScanTask]:
+        """The files of costly marks; and small ones, to become one, unless they are few."""
+        taken = {mark.task.file.file_path for mark in marks}
         small = [task for task in self.table.scan().plan_files() if _is_small(task)]
-        return holding + [task for task in small if len(small) > MOST_SMALL and task.file.file_path not in taken]
+        others = [task for task in small if len(small) > MOST_SMALL and task.file.file_path not in taken]
+        return [*(mark.task for mark in costly), *others]
 
-    def _holding(self, gone: Any) -> Iterator[FileScanTask]:
+    def _marks(self, gone: Any) -> Iterator[Mark]:
+        """Where those keys are, with what is deleted there already."""
         for task in self.table.scan(row_filter=around(self.table.schema(), gone)).plan_files():
-            if any(pc.any(among(rows, gone)).as_py() for rows in self._read(task, gone.column_names)):
-                yield task
+            before, start, found = deleted_before(self.table, task), 0, []
+            for rows in self._read(FileScanTask(task.file), gone.column_names):
+                found.append(pc.add(pc.indices_nonzero(among(rows, gone)).cast(pa.int64()), start))
+                start += rows.num_rows
+            there = pa.chunked_array(found, pa.int64())
+            there = there.filter(pc.invert(pc.is_in(there, value_set=before.combine_chunks())))
+            if len(there):
+                all_of_them = pa.chunked_array([*there.chunks, *before.chunks], pa.int64()).combine_chunks()
+                yield Mark(task, all_of_them.unique().sort())
 
     def _forget_snapshots(self, transaction: Transaction, keep_seconds: float) -> None:
         """By when another took its place; the last one stays in any case, for who reads it now, and so does one that
         somebody has given a name."""
         known = sorted(transaction.table_metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0)
         until = (time.time() - keep_seconds) * 1000
-        old = [before.snapshot_id for before, after in pairwise(known[:-1]) if after.timestamp_ms < until]
+        few = known[-MOST_SNAPSHOTS:]
+        old = [
+            before.snapshot_id
+            for before, after in pairwise(known[:-1])
+            if after.timestamp_ms < until or before not in few
+        ]
         named = {ref.snapshot_id for ref in transaction.table_metadata.refs.values()}
         if left := [id_ for id_ in old if id_ not in named]:
             ExpireSnapshots(transaction).by_ids(left).commit()
@@ -196,6 +225,11 @@ class LakeTable:
         scan = ArrowScan(self.table.metadata, io, schema.select(*names) if names else schema, AlwaysTrue())
         for batch in scan._record_batches_from_scan_tasks_and_deletes([task], _read_all_delete_files(io, [task])):
             yield pa.Table.from_batches([batch]).select(kept.names).cast(kept)
+
+
+def _is_cheap(mark: Mark) -> bool:
+    """Whether to mark them costs less than to write anew what stays; who reads has to skip them then."""
+    return mark.share < MOST_MARKED and not _is_small(mark.task)
 
 
 def _is_small(task: FileScanTask) -> bool:

@@ -11,10 +11,6 @@ class LakeShape(RowShape):
     @classmethod
     def check_plan(cls, plan: Plan) -> None:
         """What a table of a lake cannot do."""
-        if plan.mode == "live":
-            raise ConfigError(
-                "a table of a lake is kept by mode full or incremental", "set mode: full, with a schedule"
-            )
         if plan.publish == "atomic":
             remedy = "leave it out; run --rebuild replaces the table at once"
             raise ConfigError("publish: atomic is for tables of the warehouse", remedy)

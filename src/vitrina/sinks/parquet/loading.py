@@ -10,7 +10,9 @@ from typing import Any, Protocol
 import psycopg
 import pyarrow as pa
 import pyarrow.csv
+from psycopg import sql
 
+from vitrina.engine.job import execute
 from vitrina.engine.mart import Mart
 from vitrina.engine.query import QueryText
 from vitrina.engine.stage import copy_in
@@ -21,7 +23,8 @@ from vitrina.sinks.parquet.parsing import Text, with_more
 from vitrina.sinks.parquet.writer import VERSION, RowWriter
 from vitrina.sources.source import Source
 
-CHUNK_BYTES = 4_000_000  # of text, that is read while the one before becomes a part of a file
+CHUNK_BYTES = 2_000_000  # of text, that is read while the one before becomes a part of a file
+UNKEYED, KEYED = "ALTER TABLE {} DROP CONSTRAINT {}", "ALTER TABLE {} ADD PRIMARY KEY ({})"
 UNSEEN = pyarrow.csv.WriteOptions(include_header=False)
 
 
@@ -101,8 +104,13 @@ def _one_ahead(aside: ThreadPoolExecutor, calls: Iterable[Callable[[], Any]]) ->
 
 @contextmanager
 def _shadow(mart: Mart, conn: Connection) -> Iterator[psycopg.Copy]:
-    with translated(), copy_in(conn, mart.identifier, [*mart.key, HASH, VERSION_COLUMN], "csv") as copy:
-        yield copy
+    """COPY into the shadow, which is empty; its keys, in whatever order they come, are sorted once, at the end."""
+    names = sql.SQL(", ").join(map(sql.Identifier, mart.key))
+    with translated():
+        execute(conn, sql.SQL(UNKEYED).format(mart.identifier, sql.Identifier(f"{mart.table}_pkey")))
+        with copy_in(conn, mart.identifier, [*mart.key, HASH, VERSION_COLUMN], "csv") as copy:
+            yield copy
+        execute(conn, sql.SQL(KEYED).format(mart.identifier, names))
 
 
 def _as_csv(table: Any) -> Any:

@@ -37,14 +37,16 @@ class RowSql(ShadowSql):
     shape: RowShape
 
     def streamed(self, query: QueryText) -> sql.Composed:
-        """All rows of the query, in the order of their keys: the values, then the key and the hash for the shadow."""
+        """All rows of the query, as they come: the values, then the key and the hash for the shadow.
+
+        Whole rows are not sorted, which would cost more than all else of it.
+        """
         keys = COMMA.join(
             sql.SQL("{}::pg_catalog.text").format(self.mart.cast(c.name, column_of("t", c.name), c.type))
             for c in self.mart.columns
             if c.name in self.mart.key
         )
-        ordered = sql.SQL("({} ORDER BY {})").format(query.whole(), self._in_order("q"))
-        rows = self._imaged(ordered, NOTHING)
+        rows = self._imaged(sql.SQL("({})").format(query.whole()), NOTHING)
         text = "SELECT {}, {}, {} FROM {} AS t"
         return sql.SQL(text).format(self.shape.plain("t", self.shape.names), keys, HASHED, rows)
 
@@ -102,10 +104,6 @@ class RowSql(ShadowSql):
     def _deleted(self) -> sql.Composed:
         text = "(SELECT count(*) FROM gone) AS deleted, (SELECT {} FROM gone) AS deletes"
         return sql.SQL(text).format(sql.SQL(LINES).format(self.shape.line("gone", self.mart.key)))
-
-    def _in_order(self, alias: str) -> sql.Composed:
-        columns = [c for c in self.mart.columns if c.name in self.mart.key]
-        return COMMA.join(self.mart.cast(c.name, column_of(alias, c.name), c.type) for c in columns)
 
 
 def asked_of_rows(shape: RowShape) -> Asked:

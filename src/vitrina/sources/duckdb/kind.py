@@ -1,14 +1,15 @@
 """What is known of DuckDB before it is imported."""
 
-import re
+import json
+from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 from vitrina.sources.arrow.extra import of_extra
 from vitrina.sources.arrow.text import check_text
 from vitrina.sources.source import Abilities, Address, Kind, Source
 
-ABILITIES = Abilities(gives_blocks=True)
-QUOTED = re.compile(r'"((?:[^"]|"")*)"|([^".]+)')
+ABILITIES = Abilities(gives_blocks=True, gives_windows=True)
 
 
 def open_duckdb(address: Address) -> Source:
@@ -25,11 +26,15 @@ def tables_of(select: str) -> list[str]:
     except ModuleNotFoundError:
         return []
     with duckdb.connect(":memory:") as conn:
-        try:
-            names = conn.get_table_names(select, qualified=True)
-        except duckdb.Error:
-            return []
-    return sorted(".".join(quoted or plain for quoted, plain in QUOTED.findall(name)) for name in names)
+        row = conn.execute("SELECT json_serialize_sql(?)", [select]).fetchone()
+    return sorted(set(_tables(json.loads(row[0]) if row else None)))
+
+
+def _tables(node: Any) -> Iterator[str]:
+    if isinstance(node, dict) and node.get("type") == "BASE_TABLE":
+        yield ".".join(name for name in (node["schema_name"], node["table_name"]) if name)
+    for child in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _tables(child)
 
 
 def shown(url: str) -> str:

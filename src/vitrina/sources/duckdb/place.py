@@ -81,6 +81,7 @@ class Lake:
 
     def _statements(self, spill: Path, limit: str) -> Iterator[str]:
         yield "SET TimeZone = 'UTC'"
+        yield "SET enable_progress_bar = false"
         yield f"SET temp_directory = {literal(str(spill))}"
         if limit not in ("", "-1"):
             yield f"SET max_temp_directory_size = {literal(_bytes(limit))}"

@@ -14,7 +14,7 @@ from vitrina.domain.findings import Finding
 from vitrina.sources.arrow.reader import ArrowSource, Shaped
 from vitrina.sources.arrow.text import wrapped
 from vitrina.sources.duckdb.guard import check_one_select, judge
-from vitrina.sources.duckdb.place import Instance, Lake, first_line
+from vitrina.sources.duckdb.place import Instance, Lake, first_line, identifier, literal
 from vitrina.sources.duckdb.shapes import shape
 from vitrina.sources.duckdb.tables import Views, list_tables, take_sight
 from vitrina.sources.sight import Seen, Sight
@@ -62,6 +62,16 @@ class DuckReader(ArrowSource):
             check_one_select(self.conn, select)
             found = self.conn.sql(select)
             return shape(select, found.columns, found.types)
+
+    def window(self, select: str, cursor: str, value: str | None) -> str:
+        if value is None:
+            return select
+        with self._asking(select):
+            found = self.conn.sql(select)
+            type_ = dict(zip(found.columns, found.types, strict=True))[cursor]
+        name = identifier(cursor)
+        reached = f"{name} >= CAST({literal(value)} AS {type_}) OR {name} IS NULL"
+        return f"SELECT * FROM {wrapped(select)} AS vitrina_q WHERE {reached}"
 
     def estimate(self, select: str) -> Estimate:
         with self._asking(select):
@@ -124,6 +134,7 @@ class DuckReader(ArrowSource):
 def open_reader(address: Address, abilities: Abilities) -> DuckReader:
     """An instance of its own."""
     lake = Lake.parse(address.url)
+    abilities = replace(abilities, gives_windows=not lake.is_folder)  # files may come late; a database has one writer
     seconds = address.settings.statement_timeout_seconds
     return DuckReader(address.name, abilities, lake, lake.open(address.settings), seconds, Views.of(lake))
 

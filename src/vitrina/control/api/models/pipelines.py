@@ -23,6 +23,20 @@ from vitrina.domain.run import RunOptions
 from vitrina.meta.repos.pipelines import StoredPipeline
 
 
+class MemberOut(BaseModel):
+    """One of several targets: a pipeline of its own, which may be run, paused, reconciled and repaired by its name."""
+
+    id: UUID
+    name: str
+    target: str
+    status: Status
+
+    @classmethod
+    def all(cls, stored: StoredPipeline) -> list[Self]:
+        """Of a pipeline of several."""
+        return [cls(**vars(member)) for member in stored.members]
+
+
 class PipelineOut(BaseModel):
     """A pipeline: its configuration, and where it stands."""
 
@@ -30,7 +44,10 @@ class PipelineOut(BaseModel):
     name: str
     status: Status
     version: int
-    target: str | None = Field(description="Where it writes, after the last task's override.")
+    target: str | None = Field(
+        description="Where it writes, after the last task's override; null for one of several targets."
+    )
+    members: list[MemberOut] = Field(default=[], description="Of several targets: each of them.")
     due_at: datetime | None = Field(description="When it will run next, or since when it has been waiting.")
     config: Pipeline
     findings: list[FindingModel] = Field(default=[], description="What validation said when it was saved.")
@@ -52,6 +69,7 @@ class PipelineOut(BaseModel):
             status=stored.status,
             version=stored.version,
             target=stored.target,
+            members=MemberOut.all(stored),
             due_at=stored.due_at,
             config=_as_it_is(stored.config),
             findings=[FindingModel.of(finding) for finding in findings or []],
@@ -78,7 +96,9 @@ if TYPE_CHECKING:
     _Changes = Body
 else:  # each field of a pipeline, or null
     _Changes = create_model(
-        "_Changes", __base__=Body, **{name: _or_null(it) for name, it in Pipeline.model_fields.items() if name != "id"}
+        "_Changes",
+        __base__=Body,
+        **{name: _or_null(it) for name, it in Pipeline.model_fields.items() if name != "id"},
     )
 
 
@@ -123,10 +143,12 @@ class Requested(BaseModel):
         description="The runs that serve this request have greater ids; one under way is among them."
     )
 
+    members: list["Requested"] = Field(default=[], description="Of several targets: what became of it for each.")
+
     @classmethod
     def of(cls, answer: Answer) -> Self:
         """From the service's."""
-        return cls(**vars(answer))
+        return cls(**vars(answer) | {"members": [cls.of(each) for each in answer.members]})
 
 
 class Reloaded(BaseModel):
@@ -149,6 +171,7 @@ class StatusOut(BaseModel):
     incidents: list[IncidentOut] = Field(description="What is wrong now, and was told by an alert.")
     waits: WaitOut | None = Field(description="What it waits for, without a slot.")
     checks: list[CheckOut] = Field(description="Its checks, and how each stands.")
+    members: list[MemberOut] = Field(default=[], description="Of several targets: each of them.")
 
     @classmethod
     def of(cls, standing: Standing) -> Self:
@@ -159,7 +182,8 @@ class StatusOut(BaseModel):
         wrong = [IncidentOut.of(row) for row in standing.incidents]
         fresh, wait = LiveOut.of(live) if live else None, WaitOut.of(waits)
         checks = [CheckOut.of(check) for check in standing.checks]
-        return cls(**kept, last_run=run, live=fresh, incidents=wrong, waits=wait, checks=checks)
+        members = MemberOut.all(stored)
+        return cls(**kept, last_run=run, live=fresh, incidents=wrong, waits=wait, checks=checks, members=members)
 
 
 class StateOut(BaseModel):
@@ -205,9 +229,11 @@ def _as_it_is(config: dict[str, Any]) -> Pipeline:
     """Not validated: a row that was written by hand is shown as it is, right or wrong."""
     tasks = tuple(Task.model_construct(**task) for task in config["tasks"])
     lists = {"key": tuple(config["key"]), "labels": tuple(config.get("labels") or ()), "tasks": tasks}
+    ids = {name: UUID(config[name]) for name in ("id", "part_of") if config.get(name)}
+    lists["targets"] = tuple(config.get("targets") or ())
     if isinstance(checks := config.get("checks"), list):
         lists["checks"] = tuple(map(_check_as_it_is, checks))
-    return Pipeline.model_construct(**(config | lists | {"id": UUID(config["id"])}))
+    return Pipeline.model_construct(**(config | lists | ids))
 
 
 def _check_as_it_is(check: Any) -> Any:

@@ -1,0 +1,80 @@
+"""Pipelines of several targets: what is asked of one is asked of each target, and an edit says which stay."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+from vitrina.control.problems import Conflict
+from vitrina.domain.findings import Finding
+from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, UNDER_WAY
+from vitrina.domain.pipeline import Pipeline, members
+from vitrina.meta.db import Connection, queries, translated
+from vitrina.meta.repos.editing import EditingRepo
+from vitrina.meta.repos.pipelines import Member, PipelineRepo, StoredPipeline
+
+SQL = queries("targets")
+
+
+def refuse_member(conn: Connection, stored: StoredPipeline) -> None:
+    """What is one of several targets is edited with the others."""
+    if stored.part_of:
+        whole = PipelineRepo(conn).get(stored.part_of).name
+        raise Conflict(f"{stored.name!r} is one of the targets of pipeline {whole!r}", f"change {whole!r} instead")
+
+
+def require_one(stored: StoredPipeline) -> StoredPipeline:
+    """A Conflict for a pipeline of several targets: what is asked can be asked of one."""
+    if stored.members:
+        named = ", ".join(member.name for member in stored.members)
+        raise Conflict(f"pipeline {stored.name!r} has several targets", f"name one of them: {named}")
+    return stored
+
+
+def in_the_way(stored: StoredPipeline, changed: Iterable[str], wanted: Sequence[str]) -> list[Member]:
+    """The targets that are under way, and concerned: all of them, or those that are to go."""
+    busy = [member for member in stored.members if member.status in UNDER_WAY]
+    if set(changed) - EDITABLE_UNDER_WAY - {"targets"}:
+        return busy
+    return [member for member in busy if member.target not in wanted]
+
+
+def each_found(pipeline: Pipeline, find: Callable[[Pipeline], Sequence[Finding]]) -> list[Finding]:
+    """What is found about each target: what is true of all once, the rest with whose it is."""
+    found = {str(member.target_table): find(member) for member in members(pipeline)}
+    common = [finding for finding in next(iter(found.values())) if all(finding in each for each in found.values())]
+    own = [finding.about(target) for target, each in found.items() for finding in each if finding not in common]
+    return [*common, *own]
+
+
+def as_stored(pipeline: Pipeline, stored: Sequence[Member]) -> Pipeline:
+    """One target, as the pipeline that it has already, if it has."""
+    ids = {member.target: member.id for member in stored}
+    return pipeline.model_copy(update={"id": ids.get(str(pipeline.target_table), uuid4())})
+
+
+def divide(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID:
+    """From one target to several. The pipeline that there was keeps that target, with all that it has done; a new one
+    takes its name."""
+    whole = pipeline.model_copy(update={"id": uuid4()})
+    with translated():
+        conn.execute(SQL["rename"], {"id": stored.id, "name": f"{stored.name}@{stored.target}"})
+        PipelineRepo(conn).add(whole)
+        conn.execute(SQL["join"], {"id": stored.id, "whole": whole.id, "target": stored.target})
+    return whole.id
+
+
+def unite(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID:
+    """From several targets to one of them: its pipeline goes on under the name of all."""
+    kept = next((member for member in stored.members if member.target == pipeline.target_table), None)
+    if kept is None:
+        raise Conflict(f"{pipeline.target_table} is none of the targets of {stored.name!r}", "name one of them")
+    with translated():
+        conn.execute(SQL["leave"], {"id": kept.id})
+    EditingRepo(conn).delete(stored.id)
+    EditingRepo(conn).replace(pipeline.model_copy(update={"id": kept.id}))
+    return kept.id
+
+
+def audited(pipeline: Pipeline) -> dict[str, Any]:
+    """For the audit."""
+    return {"targets": list(pipeline.targets)} if pipeline.targets else {}
