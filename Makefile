@@ -18,7 +18,7 @@ export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 
 .PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-sail test-spark test-openapi test-openid lint openapi reference \
         $(NEIGHBOURS:%=ready-%) ready-openid \
-        security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-page bench-changes bench-console \
+        security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-quick bench-page bench-changes bench-console \
         screenshots assets faults races model mutations load helm versitygw lock clean
 
 help:  ## this list
@@ -166,6 +166,9 @@ bench: $(READY)  ## measure, beside the floor and peers (SCALE=small|full; ARGS=
 
 bench-guard: $(READY)  ## is a row of the small benchmark slower than at BASE=revision? (ARGS="--only=films --times=15")
 	@$(BIN)/python -m bench.guard $(BASE) $(ARGS)
+
+bench-quick: $(READY)  ## in two minutes: does a run take more processor time than at BASE=revision?
+	@$(BIN)/python -m bench.quick $(BASE) $(ARGS)
 
 bench-page: $(READY)  ## docs/benchmarks.md and its charts, from bench/results.json
 	@$(BIN)/python -m bench.page

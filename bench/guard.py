@@ -9,7 +9,7 @@ import json
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,9 +86,9 @@ class Side:
 
     @classmethod
     @contextmanager
-    def started(cls, tree: Path, part: str, times: int, scale: str) -> Iterator["Side"]:
+    def started(cls, tree: Path, part: str, times: int, scale: str, turns: str = TURNS) -> Iterator["Side"]:
         """Up to where its first round would begin."""
-        command = [str(tree / ".venv" / "bin" / "python"), "-c", TURNS, part, str(times), scale]
+        command = [str(tree / ".venv" / "bin" / "python"), "-c", turns, part, str(times), scale]
         pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
         with subprocess.Popen(command, cwd=tree, stdin=pipe, stdout=pipe, stderr=quiet, text=True) as process:
             yield cls(tree, process)
@@ -115,11 +115,12 @@ def compare(part: str, times: int, scale: str) -> list[Row]:
 
 
 @contextmanager
-def checked_out(revision: str) -> Iterator[None]:
-    """The base, with an environment of its own."""
+def checked_out(revision: str, lend: Callable[[Path], bool] = lambda _: False) -> Iterator[None]:
+    """The base, with an environment of its own unless it is lent one."""
     subprocess.run(["git", "worktree", "add", "--detach", "--force", BASE, revision], cwd=ROOT, check=True)
     try:
-        subprocess.run(["make", "--silent", ".venv/.ready"], cwd=BASE, check=True)
+        if not lend(BASE):
+            subprocess.run(["make", "--silent", ".venv/.ready"], cwd=BASE, check=True)
         yield
     finally:
         subprocess.run(["git", "worktree", "remove", "--force", BASE], cwd=ROOT, check=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-from bench import page
+from bench import page, quick
 from bench.__main__ import PARTS
 from bench.chart import MOST, needed
 from bench.guard import judge
@@ -74,3 +74,13 @@ def test_the_guard_compares_the_medians_of_our_own_works_and_allows_transforms_m
     assert (row.work, row.ratio, row.is_slower) == ("films: vitrina load", 1.06, True)
     assert [row.is_slower for row in judge("transform", before, now)] == [False]
     assert [row.is_slower for row in judge("films", before, before | {"vitrina load": [1.05]})] == [False, False]
+
+
+def test_the_quick_guard_goes_by_the_least_of_what_both_did_and_leaves_a_little_room() -> None:
+    before = {"load, server": [1.0, 3.0], "load, runner": [0.01], "gone": [1.0]}
+    now = {"load, server": [9.0, 1.12], "load, runner": [0.04], "new": [1.0]}
+    assert [(row.work, row.is_slower) for row in quick.judge("films", before, now)] == [
+        ("films: load, server", False),
+        ("films: load, runner", False),
+    ]
+    assert [row.is_slower for row in quick.judge("films", before, {"load, server": [1.16, 2.0]})] == [True]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.refusals import Refusal
 
 ES_TARGET_PREFIX = "es:"
 OS_TARGET_PREFIX = "os:"
@@ -86,7 +87,7 @@ def split_prefix(target: str) -> tuple[str, str]:
     """`sqlite:films` as prefix and name."""
     match = PREFIXED.fullmatch(target) or FILES.fullmatch(target)
     if not match:
-        raise ConfigError(f"target {target!r} is no prefix:name of plain lower-case names")
+        raise ConfigError.of(Refusal.NO_PREFIXED_NAME, target=target)
     return match[1], match[2]
 
 
@@ -102,12 +103,9 @@ def require_allowed_target(target: str, whitelist: Whitelist) -> None:
         return
     rule, patterns, name = whitelist.rule(target)
     if not rule.form.fullmatch(name):
-        raise ConfigError(f"target {target!r} is not allowed: no mart can be called so", f"name it {rule.words}")
+        raise ConfigError.of(Refusal.NO_MART_NAME, target=target, words=rule.words)
     allowed, setting = ", ".join(patterns) or "nothing", f"VITRINA_{rule.setting.upper()}"
-    raise ConfigError(
-        f"target {target!r} is not allowed: {setting} allows {allowed}",
-        f"name a target that matches, or widen {setting}",
-    )
+    raise ConfigError.of(Refusal.TARGET_NOT_ALLOWED, target=target, setting=setting, allowed=allowed)
 
 
 def allowed_folders(patterns: Iterable[str], scheme: str) -> list[str]:
@@ -130,5 +128,5 @@ def split_table(target: str) -> tuple[str, str]:
     """`analytics.film_dim` as schema and table."""
     match = TABLE.fullmatch(target)
     if not match:
-        raise ConfigError(f"target {target!r} is no schema.table of plain lower-case names")
+        raise ConfigError.of(Refusal.NO_TABLE_NAME, target=target)
     return match[1], match[2]
