@@ -1,7 +1,7 @@
 """What is known of Spark before its client is imported."""
 
+import re
 from dataclasses import replace
-from urllib.parse import urlsplit
 
 from vitrina.sources.arrow.extra import of_extra
 from vitrina.sources.arrow.text import check_text
@@ -10,6 +10,7 @@ from vitrina.sources.postgres.kind import shown as shown_postgres
 from vitrina.sources.source import Abilities, Address, Kind, Source
 from vitrina.sources.spark.tokens import tables_of
 
+PLACE = re.compile(r"sc://(?:[^/@;]*@)?([^/@;?#]*)", re.IGNORECASE)
 ABILITIES = Abilities(gives_blocks=True)
 ENGINE = replace(ABILITIES, writes_files=True)  # of the one that sees the lake
 
@@ -23,8 +24,8 @@ def open_spark(address: Address) -> Source:
 
 def shown(url: str) -> str:
     """Where it is; what follows the path may have a token."""
-    parts = urlsplit(url)
-    return f"sc://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
+    found = PLACE.match(url)
+    return f"sc://{found[1]}" if found else "sc://"
 
 
 SPARK = Kind(("sc",), ENGINE, open_spark, check_text, shown, tables_of)
