@@ -51,8 +51,8 @@ class Pipeline(BaseModel):
     source_table: str | None = Field(default=None, description="Instead of a query: all of this schema.table.")
     target_table: str | None = Field(
         default=None,
-        description="The mart: schema.table, es:index, os:index, ch:database.table or lake:namespace.table;"
-        " created if missing.",
+        description="The mart: schema.table, es:index, os:index, ch:database.table, lake:namespace.table,"
+        " s3://bucket/folder/ or file:///folder/; created if missing.",
     )
     targets: tuple[str, ...] = Field(
         default=(), description="Instead of target_table: several marts of the one query, each with its own position."
@@ -97,6 +97,7 @@ class Pipeline(BaseModel):
     )
     settings: dict[str, Any] = Field(default={}, description="For an index: its settings, such as analysers.")
     adopt: bool = Field(default=False, description="For an index: take over one that somebody else made.")
+    format: Literal["parquet"] | None = Field(default=None, description="For a mart in files: what they are; parquet.")
     impact: dict[str, str] = Field(
         default={}, description="For live: by table, a SELECT of the keys that rows of `changed` touch."
     )
@@ -190,6 +191,9 @@ def _defaults() -> dict[str, Any]:
     return Pipeline(name="any").model_dump(mode="json", exclude={"id", "name"})
 
 
+BESIDES = {"on_drift", "publish", "mapping", "settings", "adopt", "format", "checks", "keep_changes"}  # what is read
+
+
 class Plan(BaseModel):
     """A pipeline resolved: one SELECT, the transforms after it, one target. Checked before anything runs."""
 
@@ -210,6 +214,7 @@ class Plan(BaseModel):
     impact: dict[str, str]
     checks: tuple[Check, ...] = ()
     keep_changes: int = 0
+    format: str | None = None
     continuous: bool = False  # live, and not on a schedule
 
     @property
@@ -217,7 +222,7 @@ class Plan(BaseModel):
         """Changes exactly when a checkpoint taken under another plan says nothing about this one."""
         kept = self.model_dump(
             mode="json",
-            exclude={"on_drift", "publish", "mapping", "settings", "adopt", "checks", "keep_changes", "continuous"},
+            exclude={*BESIDES, "continuous"},
         )
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -245,6 +250,7 @@ def resolve(pipeline: Pipeline) -> Plan:
         impact=pipeline.impact,
         checks=pipeline.checks,
         keep_changes=pipeline.keep_changes,
+        format=pipeline.format,
         continuous=pipeline.mode == "live" and not pipeline.schedule_interval,
     )
 
