@@ -19,7 +19,7 @@ export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 .PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-sail test-spark test-openapi test-openid lint openapi reference \
         $(NEIGHBOURS:%=ready-%) ready-openid \
         security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-quick bench-page bench-changes bench-console \
-        screenshots assets faults races model mutations load helm lock clean
+        screenshots assets faults races model mutations load helm versitygw lock clean
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -201,6 +201,9 @@ mutations: $(READY)  ## take out each guard in turn: some test must notice
 
 load: $(READY)  ## 10,000 pipelines, 8 runners, 200 runs a minute
 	@$(BIN)/python -m bench.load $(ARGS)
+
+versitygw:  ## build another server of S3 for make test-s3, where there is none (needs Go)
+	@test -x $(TOOLS)/versitygw || { mkdir -p $(TOOLS) && GOBIN=$(TOOLS) go install github.com/versity/versitygw/cmd/versitygw@v1.8.0; }
 
 helm:  ## build Helm for the chart's tests, where there is none (needs Go)
 	@test -x $(TOOLS)/helm || { mkdir -p $(TOOLS) && GOBIN=$(TOOLS) go install helm.sh/helm/v3/cmd/helm@v3.22.0; }

@@ -16,6 +16,18 @@ from tests.support import Lab
 from vitrina.testing.marts import Rows, as_rows
 
 
+def typed_rows(lab: Lab, found: pa.Table, key: list[str]) -> Rows:
+    """What somebody has read, compared in the types of the pipeline's own query."""
+    lab.sql("DROP TABLE IF EXISTS public.held")
+    select = lab.value("SELECT coalesce(source_query, 'SELECT * FROM ' || source_table) FROM etl.etl_pipelines")
+    lab.sql(f"CREATE TABLE public.held AS SELECT * FROM ({select}) AS q WITH NO DATA")
+    names = ", ".join(found.column_names)
+    for row in found.to_pylist():
+        values = [json.dumps(value) if isinstance(value, Mapping) else value for value in row.values()]
+        lab.sql(f"INSERT INTO public.held ({names}) VALUES ({', '.join(['%s'] * len(values))})", *values)
+    return as_rows(lab, f"SELECT {names} FROM public.held", key)
+
+
 @dataclass
 class LakeSink:
     """A table of Iceberg in a folder."""
@@ -45,17 +57,7 @@ class LakeSink:
         """Read by pyiceberg, and compared in the query's own types."""
         if not self.catalogue.namespace_exists("cinema"):
             return {}
-        self.lab.sql("DROP TABLE IF EXISTS public.held")
-        select = self.lab.value(
-            "SELECT coalesce(source_query, 'SELECT * FROM ' || source_table) FROM etl.etl_pipelines"
-        )
-        self.lab.sql(f"CREATE TABLE public.held AS SELECT * FROM ({select}) AS q WITH NO DATA")
-        found = self.table.scan().to_arrow()
-        names = ", ".join(found.column_names)
-        for row in found.to_pylist():
-            values = [json.dumps(value) if isinstance(value, Mapping) else value for value in row.values()]
-            self.lab.sql(f"INSERT INTO public.held ({names}) VALUES ({', '.join(['%s'] * len(values))})", *values)
-        return as_rows(self.lab, f"SELECT {names} FROM public.held", key)
+        return typed_rows(self.lab, self.table.scan().to_arrow(), key)
 
     def damage(self, changed: str, deleted: str, added: dict[str, Any]) -> None:
         """By somebody who writes to the lake as lakes are written to."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socket import socket
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
@@ -18,8 +20,9 @@ import pytest
 from pyarrow import fs
 from pydantic import SecretStr
 
+from tests.files import FilesSink
 from tests.lake import LakeSink
-from tests.support import Lab
+from tests.support import Lab, wait_for
 
 PYTHON = Path(__file__).parents[1] / "integrations" / "s3" / ".venv" / "bin" / "python"
 REGION, KEY, SECRET = "us-east-1", "a-key", "a-secret-that-nobody-sees"
@@ -46,11 +49,15 @@ def running() -> Iterator[str]:
 
 def require() -> None:
     """Skip, and say so, unless VITRINA_REQUIRE forbids that."""
-    if PYTHON.exists():
-        return
+    if not PYTHON.exists():
+        missing("no server of S3 is set up: make test-s3")
+
+
+def missing(said: str) -> None:
+    """One of them."""
     if "s3" in os.environ.get("VITRINA_REQUIRE", "").split(","):
-        pytest.fail("VITRINA_REQUIRE has s3: its server is not set up: make test-s3")
-    pytest.skip("no server of S3 is set up: make test-s3")
+        pytest.fail(f"VITRINA_REQUIRE has s3: {said}")
+    pytest.skip(said)
 
 
 class Request(NamedTuple):
@@ -75,6 +82,7 @@ class Front:
 
     upstream: str
     rule: Rule = lambda request: None
+    swallow: Callable[[Request], bool] = lambda request: False  # passed on, and the answer is lost
     seen: list[Request] = field(default_factory=list)
     port: int = 0
 
@@ -144,7 +152,9 @@ class Face(BaseHTTPRequestHandler):
         with closing(HTTPConnection(self.front.upstream.removeprefix("http://"), timeout=60)) as server:
             server.request(self.command, self.path, body, headers)
             answer = server.getresponse()
-            self.reply(answer.status, dict(answer.getheaders()), answer.read())
+            told = answer.read()
+        if not self.front.swallow(self.front.seen[-1]):
+            self.reply(answer.status, dict(answer.getheaders()), told)
 
     def reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
         """And no more on this connection."""
@@ -212,6 +222,80 @@ class BucketLake(LakeSink):
         held = pyarrow.dataset.dataset(files, filesystem=self.system, format="parquet")
         found = duckdb.connect().from_arrow(held).order("1").to_arrow_table().to_pylist()
         return [tuple(row.values()) for row in found]
+
+
+@dataclass
+class BucketFiles(FilesSink):
+    """Files of Parquet in a bucket; `endpoint` is how others get there, which no trouble befalls."""
+
+    endpoint: str = ""
+    bucket: str = field(default_factory=lambda: f"t-{uuid4().hex[:12]}")
+
+    def __post_init__(self) -> None:
+        signing = {"access_key": KEY, "secret_key": SECRET, "region": REGION}
+        self.system = fs.S3FileSystem(endpoint_override=self.endpoint, allow_bucket_creation=True, **signing)
+        self.system.create_dir(self.bucket)
+        self.root = f"{self.bucket}/marts/film_dim"
+        self.target = f"s3://{self.root}/"
+        self.lab.configure(
+            lake_endpoint=self.endpoint,
+            lake_region=REGION,
+            lake_access_key=SecretStr(KEY),
+            lake_secret_key=SecretStr(SECRET),
+            allowed_files=[f"s3://{self.bucket}/*"],
+            lake_unused_seconds=0,
+            es_grace_seconds=0,
+        )
+
+    def get(self, path: str) -> bytes | None:
+        """A file of the mart."""
+        try:
+            with self.system.open_input_stream(f"{self.root}/{path}") as file:
+                return bytes(file.read())
+        except FileNotFoundError:
+            return None
+
+    def put(self, path: str, data: bytes) -> None:
+        """A file of somebody's."""
+        with self.system.open_output_stream(f"{self.root}/{path}") as file:
+            file.write(data)
+
+    def paths(self) -> Iterator[str]:
+        """All that are there."""
+        selector = fs.FileSelector(self.root, recursive=True, allow_not_found=True)
+        found = self.system.get_file_info(selector)
+        return (info.path.removeprefix(f"{self.root}/") for info in found if info.type == fs.FileType.File)
+
+    @property
+    def table(self) -> Any:
+        """By pyarrow, the way of docs/files.md."""
+        manifest = self.manifest
+        assert manifest
+        files = [f"{self.root}/{path}" for path in manifest["files"]]
+        return pyarrow.dataset.dataset(files, filesystem=self.system, format="parquet").to_table()
+
+
+GATEWAY = Path.home() / ".cache" / "vitrina" / "tools" / "versitygw"
+
+
+@contextmanager
+def versity() -> Iterator[str]:
+    """The URL of versitygw, over a folder: another server of S3."""
+    if not GATEWAY.exists():
+        missing("another server of S3 (versitygw) is not set up: make versitygw")
+    with TemporaryDirectory() as folder, closing(socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        options = ["--access", KEY, "--secret", SECRET, "--region", REGION, "--port", f"127.0.0.1:{port}", "--quiet"]
+        with subprocess.Popen(
+            [str(GATEWAY), *options, "posix", "--nometa", folder], stdout=subprocess.DEVNULL
+        ) as process:
+            try:
+                wait_for(lambda: not socket().connect_ex(("127.0.0.1", port)))
+                yield f"http://127.0.0.1:{port}"
+            finally:
+                process.kill()
 
 
 @pytest.fixture(scope="session")

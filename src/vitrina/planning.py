@@ -9,6 +9,7 @@ from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Finding
 from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.domain.policy import require_allowed_target, split_table
+from vitrina.domain.refusals import Refusal
 from vitrina.domain.run import RunOptions
 from vitrina.engine.asking import MART, Asked
 from vitrina.engine.job import Job, Limits, Pace
@@ -179,4 +180,4 @@ def resolve_key(conn: Connection, plan: Plan) -> tuple[str, ...]:
     for row in fetch_all(conn, MARTS["unique_keys"], {"schema": schema, "table": table}):
         if row["primary"]:
             return tuple(row["columns"])
-    raise ConfigError("the pipeline names no key, and the mart has no primary key", "set key: [column, …]")
+    raise ConfigError.of(Refusal.NO_KEY)

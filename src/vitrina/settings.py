@@ -167,6 +167,7 @@ class Settings(BaseSettings):
     allowed_es_indexes: Names = []
     allowed_opensearch_indexes: Names = []
     allowed_lake_tables: Names = []
+    allowed_files: Names = []  # targets as they are written: s3://bucket/marts/*
     allowed_clickhouse_tables: Names = []  # database.table
     allowed_other_targets: Names = []  # of writers that plug-ins bring, with their prefix: sqlite:*
     allowed_functions: Names = []  # schema.name: functions that a query may call though the guard would refuse them
@@ -248,6 +249,7 @@ class Settings(BaseSettings):
                 "allowed_opensearch_indexes": self.allowed_opensearch_indexes,
                 "allowed_clickhouse_tables": self.allowed_clickhouse_tables,
                 "allowed_lake_tables": self.allowed_lake_tables,
+                "allowed_files": self.allowed_files,
                 "allowed_other_targets": self.allowed_other_targets,
             }
         )

@@ -32,6 +32,7 @@ LOCKED: dict[str, Any] = {
     "impact": {"content.film_work": "SELECT id AS film_id FROM changed"},
     "checks": [{"name": "titled", "not_null": ["title"], "effect": "block"}],
     "keep_changes": 3,
+    "format": "parquet",
     "tasks": PLAN["tasks"],
 }
 FREE: dict[str, Any] = {

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.sinks import install_example
 from tests.support import delete_indexes
 
 DOCS = ROOT / "docs"
+MARTS = "/srv/marts"  # of files.md: below the folder of these tests
 FIRST = ["README.md", "README.ru.md"]  # where a newcomer begins: these set the stack up
 LAST = ["capture.md", "cli.md"]  # take away what others use
 TABLES = {"cli.md"}  # whose rows begin with a command
@@ -93,7 +95,8 @@ def stack(search: str | None, told: str) -> Iterator[Stack]:
     alerts = {"VITRINA_ALERTS__OPS__URL": told, "VITRINA_ALERTS__OPS__SECRET": "of these tests"}
     lake = {"VITRINA_LAKE_URL": f"file://{folder}/lake", "VITRINA_ALLOWED_LAKE_TABLES": "cinema.*"}
     lake |= {"VITRINA_SOURCES__LAKE": f"duckdb://{folder}/vitrina/cinema/"}
-    made = Stack.make(folder, **found, **allowed, **lake, **plug_in, **alerts, **SMALL_DEMO)
+    files = {"VITRINA_ALLOWED_FILES": f"file://{folder}/marts/*"}
+    made = Stack.make(folder, **files, **found, **allowed, **lake, **plug_in, **alerts, **SMALL_DEMO)
     try:
         yield made
     finally:
@@ -122,6 +125,7 @@ def run_page(stack: Stack, page: str) -> None:
         if block.why_not:
             continue
         try:
+            block = replace(block, body=block.body.replace(MARTS, f"{stack.folder.parent}/marts"))
             if block.kind == "json" and not block.file:
                 check_answer(block, said if block.is_right_below(above) else None)
             else:

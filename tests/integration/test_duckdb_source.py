@@ -13,6 +13,7 @@ from vitrina.control.services.validation import Validation
 from vitrina.domain.errors import ConfigError, DatabaseLost
 from vitrina.domain.pipeline import Pipeline
 from vitrina.sources.duckdb.kind import DUCKDB
+from vitrina.sources.registry import kind_of
 
 FILMS = (
     "CREATE SCHEMA content",
@@ -196,6 +197,7 @@ def test_a_file_that_somebody_writes_to_is_waited_for(lab: Lab, lake: Path) -> N
         ("duckdb:///nowhere/", "there is no folder /nowhere"),
         ("duckdb://lake.duckdb", "names no absolute path"),
         ("duckdb://", "names no absolute path"),
+        ("duckdb://[", "names no absolute path"),
         ("duckdb:///{lake}?speed=1", "knows no speed"),
         ("duckdb:///{lake}?threads=many", "threads that are no number"),
         ("duckdb:///{lake}?memory=much", "cannot be set up"),
@@ -319,3 +321,17 @@ def test_files_may_come_late_so_a_folder_has_no_cursor(lab: Lab, lake: Path, tmp
     pipeline = cursored(lab)
     assert "use mode full" in lab.run(pipeline)["remedy"]
     assert [f.where for f in Validation(lab.connections).of(pipeline) if f.level == "error"] == ["mode"]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("duckdb:///srv/lake.duckdb?memory=1GB", "duckdb:///srv/lake.duckdb"),
+        ("duckdb://[", "duckdb://["),
+        ("sc://spark.example.org:443/;use_ssl=true;token=secret", "sc://spark.example.org:443"),
+        ("sc://user:secret@spark.example.org:port/;token=secret", "sc://spark.example.org:port"),
+        ("sc://spark;token=secret", "sc://spark"),
+    ],
+)
+def test_an_address_is_shown_without_what_is_secret(url: str, shown: str) -> None:
+    assert kind_of(url).shown(url) == shown

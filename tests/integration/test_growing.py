@@ -75,14 +75,14 @@ SINK = """
 import sys
 from pathlib import Path
 import pytest
-from vitrina.sinks.files.sink import FileSink
+from vitrina.sinks.shelf.sink import FileSink
 from vitrina.sinks.registry import resolve_sink
 from vitrina.stores import Batch, Superseded
 from vitrina.testing import Lab, Mart, SinkConformance
 
-assert isinstance(resolve_sink("files:mart"), FileSink)
-with Lab.at(sys.argv[1], home=Path(sys.argv[2]), allowed_other_targets=["files:*"]) as lab:
-    mart = Mart(lab, "files:mart")
+assert isinstance(resolve_sink("shelf:mart"), FileSink)
+with Lab.at(sys.argv[1], home=Path(sys.argv[2]), allowed_other_targets=["shelf:*"]) as lab:
+    mart = Mart(lab, "shelf:mart")
     SinkConformance().test_inserts_updates_and_deletes_arrive_and_nothing_else_is_sent(mart)
     with mart.opened() as store:
         [name] = store.served()
@@ -190,7 +190,7 @@ def test_a_new_page_is_shown_in_both_languages(tmp_path: Path) -> None:
     tried(tree, *WORDS)
 
 
-@pytest.mark.parametrize(("name", "folder"), [("sink", "sinks/files"), ("source", "sources/csv")])
+@pytest.mark.parametrize(("name", "folder"), [("sink", "sinks/shelf"), ("source", "sources/csv")])
 def test_all_that_a_kind_adds_is_in_a_folder_of_its_own(name: str, folder: str) -> None:
     added = re.findall(r"^diff --git a/(.+) b/.*\nnew file", (EXAMPLES / f"{name}.patch").read_text(), re.MULTILINE)
     assert {str(Path(file).parent) for file in added} == {f"src/vitrina/{folder}"}
@@ -203,10 +203,10 @@ def test_a_new_kind_of_sink_is_found_and_keeps_a_mart(tmp_path: Path, lab: Lab) 
 def test_a_new_kind_of_sink_that_the_contract_does_not_name_is_noticed(tmp_path: Path) -> None:
     tree = grown(tmp_path, "sink")
     contracts = tree / "pyproject.toml"
-    contracts.write_text(contracts.read_text().replace("    | files\n", ""))
+    contracts.write_text(contracts.read_text().replace("    | shelf\n", ""))
     told = lint_imports(tree)
     assert told.returncode == 1
-    assert "files" in told.stdout
+    assert "shelf" in told.stdout
 
 
 def test_a_new_kind_of_source_is_found_described_and_read(tmp_path: Path, lab: Lab) -> None:

@@ -14,6 +14,7 @@ from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.findings import Code, Finding
 from vitrina.domain.pipeline import Pipeline, resolve
 from vitrina.domain.policy import require_allowed_target
+from vitrina.domain.wording import Worded
 from vitrina.neighbours import Neighbours
 from vitrina.runner.main import Runner
 from vitrina.settings import Settings
@@ -62,7 +63,7 @@ def plan(**config: Any) -> Any:
     return resolve(Pipeline.parse(values | config))
 
 
-def codes(settings: Settings, **config: Any) -> list[tuple[Code, str]]:
+def codes(settings: Settings, **config: Any) -> list[tuple[Worded, str]]:
     found: list[Finding] = list(index_findings(plan(**config), [Column("id", "integer")], settings, None))
     return [(finding.code, finding.message) for finding in found]
 

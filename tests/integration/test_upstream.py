@@ -15,6 +15,7 @@ from vitrina.control.services.pipelines import PipelineService
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Code, Finding
 from vitrina.domain.pipeline import Pipeline
+from vitrina.domain.wording import Worded
 from vitrina.meta.repos.upstream import UpstreamRepo, Writer, circle, naming_writers
 from vitrina.runner.main import Runner
 from vitrina.runner.manager import PipelineManager
@@ -56,7 +57,7 @@ def runs(lab: Lab) -> dict[str, int]:
     return dict(rows)
 
 
-def chosen(findings: list[Finding], where: str = "after") -> list[Code]:
+def chosen(findings: list[Finding], where: str = "after") -> list[Worded]:
     return [finding.code for finding in findings if finding.where == where]
 
 

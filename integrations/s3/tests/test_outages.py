@@ -11,7 +11,7 @@ from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.pipeline import Pipeline
 from vitrina.runner.main import Runner
 from vitrina.sinks.lake import sink
-from vitrina.sinks.lake.place import Patience
+from vitrina.sinks.parquet.patience import Patience
 from vitrina.sinks.registry import look_at_sinks, probe
 from vitrina.testing.marts import assert_equal, failed, items, went
 

@@ -11,7 +11,7 @@ from tests.lakes import know
 from tests.semantics import differing
 from tests.support import Lab
 from vitrina.control.services.validation import Validation
-from vitrina.domain.errors import DatabaseLost
+from vitrina.domain.errors import ConfigError, DatabaseLost
 from vitrina.domain.pipeline import Pipeline
 
 VALUES = "VALUES (1, 'a', CAST(1.50 AS DECIMAL(5,2))), (2, 'b', NULL), (3, '', CAST(-0.01 AS DECIMAL(5,2)))"
@@ -134,3 +134,11 @@ def test_the_page_says_what_spark_computes_and_where_sail_does_otherwise(engine:
         assert differing(reader, "Spark") == {
             "avg(x) FROM (VALUES (1.0), (2.0), (2.0)) AS t (x)": ("1.66666", "1.66667")  # it cuts
         }
+
+
+@pytest.mark.parametrize("url", ["sc://[", "sc://host:port", "sc://host:1/path", "sc://host/;token", "sc://"])
+def test_an_address_that_cannot_be_read_is_not_quoted(lab: Lab, url: str) -> None:
+    know(lab, "lake", url)
+    with pytest.raises(ConfigError, match="address of a source in Spark cannot be read") as error:
+        lab.connections.resolve_reader("lake").__enter__()
+    assert "host" not in error.value.message

@@ -9,7 +9,7 @@ from vitrina.client import ClientError
 from vitrina.control.services import plans
 from vitrina.control.services.plans import differences
 from vitrina.domain.errors import ConfigError, VitrinaError
-from vitrina.domain.findings import Code, Finding, refusal
+from vitrina.domain.findings import Code, Finding, refused
 from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, UNDER_WAY
 from vitrina.domain.pipeline import Pipeline
 from vitrina.files import Document
@@ -146,7 +146,7 @@ def parse_all(documents: Sequence[Document], unread: Sequence[VitrinaError] = ()
             errors.append(error)
     errors += [ConfigError(said) for said in _twice(parsed)]
     if errors:
-        findings = [refusal("files", error.message, error.remedy).as_json() for error in errors]
+        findings = [refused("files", error).as_json() for error in errors]
         raise ClientError(errors[0].message, errors[0].remedy, findings=findings)
     return parsed
 

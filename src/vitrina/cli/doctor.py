@@ -10,6 +10,7 @@ from rich.text import Text
 
 from vitrina.cli.checking import Check, Checks, refused
 from vitrina.cli.checking_clickhouse import check_clickhouse
+from vitrina.cli.checking_files import check_files
 from vitrina.cli.checking_lake import check_lake
 from vitrina.cli.checking_services import check_api, check_opensearch, check_search
 from vitrina.cli.checking_warehouse import check_warehouse
@@ -52,6 +53,7 @@ def examine(settings: Settings) -> Checks:
         ("OpenSearch", check_opensearch),
         ("ClickHouse", check_clickhouse),
         ("lake", check_lake),
+        ("files", check_files),
         ("API", check_api),
     ):
         yield from _guarded(about, check, settings)

@@ -26,7 +26,7 @@ from vitrina.cli.reading import Unread, is_place, read, read_all
 from vitrina.client import Client, ClientError, Finding, NotFound, Pipeline
 from vitrina.control.services.plans import text_diff
 from vitrina.domain.errors import VitrinaError
-from vitrina.domain.findings import refusal
+from vitrina.domain.findings import refusal, refused
 from vitrina.files import Document, dump_pipeline, pipeline_schema
 
 Json = dict[str, Any]
@@ -142,7 +142,8 @@ def _validate_document(client: Client, document: Document | Unread) -> Json:
 
 
 def _refused(where: str, error: VitrinaError | ClientError) -> Json:
-    return {"valid": False, "findings": [refusal(where, error.message, error.remedy).as_json()]}
+    found = refused(where, error) if isinstance(error, VitrinaError) else refusal(where, error.message, error.remedy)
+    return {"valid": False, "findings": [found.as_json()]}
 
 
 def _verdict(findings: list[Finding]) -> Json:

@@ -122,6 +122,7 @@ class Diagnosis(Worded):
     )
     CLICKHOUSE = "clickhouse", "version {version} at {url}"
     LAKE = "lake", "answers at {url} (pyiceberg {version})"
+    FILES = "files", "{url} answers (pyarrow {version})"
     # the API and the runners
     API = "api", "answers at {url}"
     API_AWAY = "api_away", "{error}", "correct VITRINA_URL, or start it with: vitrina serve"

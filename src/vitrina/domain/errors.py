@@ -8,17 +8,31 @@ VitrinaError
 └── DatabaseLost       the connection is gone; end the tick and let recovery take over
 """
 
+from types import MappingProxyType
+from typing import Self
+
+from vitrina.domain.wording import Data, Json, Worded, fill
+
 
 class VitrinaError(Exception):
     """An error with a message for people: what is wrong, and what to do about it."""
 
     neighbour = ""  # who is away, if that is what is wrong: a source's name, or a sink's prefix
+    code: Worded | None = None  # for programs, where it has one, with the data of its texts
+    data: Data = MappingProxyType({})
     at = 0  # where in the statement it is wrong, in characters from 1; 0: that is not known
 
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.remedy = remedy
+
+    @classmethod
+    def of(cls, code: Worded, /, at: int = 0, **data: Json) -> Self:
+        """By its code, whose texts are message and remedy."""
+        error = cls(fill(code.text, data), fill(code.remedy, data))
+        error.code, error.data, error.at = code, data, at
+        return error
 
     def __str__(self) -> str:
         return f"{self.message} — {self.remedy}" if self.remedy else self.message

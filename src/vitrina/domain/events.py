@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from vitrina.domain.findings import Code, Finding
 from vitrina.domain.reasons import beside, beside_revived, revived
+from vitrina.domain.refusals import Refusal
 from vitrina.domain.wording import Because, Data, Json, Worded, fill
 
 
@@ -84,7 +85,7 @@ PASSING = (
 
 
 EVENTS = {event.value: event for event in Event}
-CODES = {code.value: code for code in Code}
+CODES: dict[str, Worded] = {code.value: code for code in (*Code, *Refusal)}
 
 
 class Measured(TypedDict, total=False):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from vitrina.domain.errors import VitrinaError
 from vitrina.domain.reasons import as_kept
 from vitrina.domain.wording import Data, Json, Worded, fill
 
@@ -279,7 +280,7 @@ class Finding:
 
     level: Level
     where: str
-    code: Code
+    code: Worded
     data: Data = field(default_factory=dict, hash=False)
     target: str = ""  # of several: whose it is; empty: everybody's
 
@@ -310,6 +311,13 @@ class Finding:
         data = {name: as_kept(value) for name, value in self.data.items()}
         whose: dict[str, Json] = {"target": self.target} if self.target else {}
         return {"level": self.level, "where": self.where, "code": self.code.value, "data": data, **said, **whose}
+
+
+def refused(where: str, error: VitrinaError, place: Data | None = None) -> Finding:
+    """An error of ours as a finding, by its own code if it has one."""
+    if error.code:
+        return Finding("error", where, error.code, {**error.data, **(place or {})})
+    return refusal(where, error.message, error.remedy, place)
 
 
 def refusal(where: str, error: str, remedy: str = "", place: Data | None = None) -> Finding:

@@ -12,6 +12,7 @@ from vitrina.domain.checks import MOST, Check
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.fields import is_deeper_than, shortened, wrong_fields
 from vitrina.domain.labels import read_labels
+from vitrina.domain.refusals import Refusal
 from vitrina.domain.schedule import check_duration, check_schedule
 
 ModeName: TypeAlias = Literal["full", "incremental", "live"]
@@ -50,8 +51,8 @@ class Pipeline(BaseModel):
     source_table: str | None = Field(default=None, description="Instead of a query: all of this schema.table.")
     target_table: str | None = Field(
         default=None,
-        description="The mart: schema.table, es:index, os:index, ch:database.table or lake:namespace.table;"
-        " created if missing.",
+        description="The mart: schema.table, es:index, os:index, ch:database.table, lake:namespace.table,"
+        " s3://bucket/folder/ or file:///folder/; created if missing.",
     )
     targets: tuple[str, ...] = Field(
         default=(), description="Instead of target_table: several marts of the one query, each with its own position."
@@ -96,6 +97,7 @@ class Pipeline(BaseModel):
     )
     settings: dict[str, Any] = Field(default={}, description="For an index: its settings, such as analysers.")
     adopt: bool = Field(default=False, description="For an index: take over one that somebody else made.")
+    format: Literal["parquet"] | None = Field(default=None, description="For a mart in files: what they are; parquet.")
     impact: dict[str, str] = Field(
         default={}, description="For live: by table, a SELECT of the keys that rows of `changed` touch."
     )
@@ -189,6 +191,9 @@ def _defaults() -> dict[str, Any]:
     return Pipeline(name="any").model_dump(mode="json", exclude={"id", "name"})
 
 
+BESIDES = {"on_drift", "publish", "mapping", "settings", "adopt", "format", "checks", "keep_changes"}  # what is read
+
+
 class Plan(BaseModel):
     """A pipeline resolved: one SELECT, the transforms after it, one target. Checked before anything runs."""
 
@@ -209,6 +214,7 @@ class Plan(BaseModel):
     impact: dict[str, str]
     checks: tuple[Check, ...] = ()
     keep_changes: int = 0
+    format: str | None = None
     continuous: bool = False  # live, and not on a schedule
 
     @property
@@ -216,7 +222,7 @@ class Plan(BaseModel):
         """Changes exactly when a checkpoint taken under another plan says nothing about this one."""
         kept = self.model_dump(
             mode="json",
-            exclude={"on_drift", "publish", "mapping", "settings", "adopt", "checks", "keep_changes", "continuous"},
+            exclude={*BESIDES, "continuous"},
         )
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -227,7 +233,7 @@ def resolve(pipeline: Pipeline) -> Plan:
         raise ConfigError(f"pipeline {pipeline.name!r} has several targets", f"name one: {_names(pipeline)}")
     select, transforms, target = _from_tasks(pipeline) if pipeline.tasks else _from_fields(pipeline)
     if not target:
-        raise ConfigError(f"pipeline {pipeline.name!r} names no target_table", "set it, e.g. analytics.film_dim")
+        raise ConfigError.of(Refusal.NO_TARGET, name=pipeline.name)
     return Plan(
         source=pipeline.source,
         select=select,
@@ -244,6 +250,7 @@ def resolve(pipeline: Pipeline) -> Plan:
         impact=pipeline.impact,
         checks=pipeline.checks,
         keep_changes=pipeline.keep_changes,
+        format=pipeline.format,
         continuous=pipeline.mode == "live" and not pipeline.schedule_interval,
     )
 
@@ -271,12 +278,9 @@ def _names(pipeline: Pipeline) -> str:
 
 def _from_fields(pipeline: Pipeline) -> tuple[str, tuple[str, ...], str | None]:
     if bool(pipeline.source_query) == bool(pipeline.source_table):
-        raise ConfigError(f"pipeline {pipeline.name!r} needs either source_query or source_table, and not both")
+        raise ConfigError.of(Refusal.ONE_SOURCE, name=pipeline.name)
     if (pipeline.type == "PYTHON") != bool(pipeline.python_task):
-        raise ConfigError(
-            f"pipeline {pipeline.name!r}: type PYTHON and python_task go together",
-            "name a registered transform in python_task, or set type to SQL",
-        )
+        raise ConfigError.of(Refusal.PYTHON_TASK, name=pipeline.name)
     select = pipeline.source_query or _select_all(str(pipeline.source_table))
     return select, (pipeline.python_task,) if pipeline.python_task else (), pipeline.target_table
 
@@ -285,7 +289,7 @@ def _from_tasks(pipeline: Pipeline) -> tuple[str, tuple[str, ...], str | None]:
     steps = pipeline.tasks
     problems = list(_task_problems(steps))
     if problems:
-        raise ConfigError(f"task plan of {pipeline.name!r}: " + "; ".join(problems))
+        raise ConfigError.of(Refusal.TASK_PLAN, name=pipeline.name, problems="; ".join(problems))
     return steps[0].body, tuple(s.body for s in steps[1:]), steps[-1].target_table or pipeline.target_table
 
 
@@ -309,16 +313,13 @@ def _cursor(pipeline: Pipeline) -> tuple[str, str] | None:
         return None
     tie_breaker = pipeline.incremental_id_key or (pipeline.key[0] if len(pipeline.key) == 1 else None)
     if not pipeline.incremental_key or not tie_breaker:
-        raise ConfigError(
-            f"pipeline {pipeline.name!r}: incremental needs incremental_key and incremental_id_key",
-            "name the column that grows with every change, and a unique column that breaks ties",
-        )
+        raise ConfigError.of(Refusal.CURSOR_UNNAMED, name=pipeline.name)
     return pipeline.incremental_key, tie_breaker
 
 
 def _select_all(table: str) -> str:
     parts = table.split(".")
     if len(parts) != 2 or not all(parts):
-        raise ConfigError(f"source_table {table!r} is no schema.table")
+        raise ConfigError.of(Refusal.NO_SOURCE_TABLE, table=table)
     quoted = ('"' + part.strip('"').replace('"', '""') + '"' for part in parts)
     return "TABLE " + ".".join(quoted)

@@ -6,20 +6,29 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.refusals import Refusal
 
 ES_TARGET_PREFIX = "es:"
 OS_TARGET_PREFIX = "os:"
 CLICKHOUSE_TARGET_PREFIX = "ch:"
 LAKE_TARGET_PREFIX = "lake:"
+FOLDER_TARGET_PREFIX, BUCKET_TARGET_PREFIX = "file:", "s3:"
+SCHEMES_OF_FILES = (FOLDER_TARGET_PREFIX, BUCKET_TARGET_PREFIX)
 SINK_NAMES = {  # for people
     ES_TARGET_PREFIX: "Elasticsearch",
     OS_TARGET_PREFIX: "OpenSearch",
     CLICKHOUSE_TARGET_PREFIX: "ClickHouse",
     LAKE_TARGET_PREFIX: "the lake",
+    BUCKET_TARGET_PREFIX: "the bucket",
 }
 NAME = r"[a-z_][a-z0-9_]{0,62}"
 TABLE = re.compile(rf"({NAME})\.({NAME})")
 INDEX = re.compile(r"[a-z0-9][a-z0-9_.-]{0,199}")
+STEP = r"(?!\.{1,2}/)[A-Za-z0-9_.=-]{1,100}/"  # of a path
+BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/"
+FILES = re.compile(rf"(file|s3):((?<=file:)///(?:{STEP})+|(?<=s3:)//{BUCKET}(?:{STEP})+)")
+ROOT = re.compile(rf"file:///(?:{STEP})*|s3://{BUCKET}(?:{STEP})*")
+WILD = re.compile(r"[*?\[]")
 PREFIXED = re.compile(rf"([a-z][a-z0-9]*):({INDEX.pattern})")
 
 
@@ -30,10 +39,19 @@ class Rule:
     setting: str
     form: re.Pattern[str]
     words: str
+    names_prefix: bool = False  # whether its patterns are held to all of the target
 
 
 TABLES = Rule("allowed_target_tables", TABLE, "schema.table, of the letters a to z in lower case, digits and _")
-OTHERS = Rule("allowed_other_targets", PREFIXED, "prefix:name, of the letters a to z in lower case, digits, - _ and .")
+OTHERS = Rule(
+    "allowed_other_targets", PREFIXED, "prefix:name, of the letters a to z in lower case, digits, - _ and .", True
+)
+IN_FILES = Rule(
+    "allowed_files",
+    FILES,
+    "s3://bucket/folder/ or file:///folder/, of letters, digits, - _ = and ., with / at its end",
+    True,
+)
 RULES = {
     ES_TARGET_PREFIX: Rule(
         "allowed_es_indexes", INDEX, "es:index, of the letters a to z in lower case, digits, - _ and ."
@@ -47,6 +65,8 @@ RULES = {
     LAKE_TARGET_PREFIX: Rule(
         "allowed_lake_tables", TABLE, "lake:namespace.table, of the letters a to z in lower case, digits and _"
     ),
+    FOLDER_TARGET_PREFIX: IN_FILES,
+    BUCKET_TARGET_PREFIX: IN_FILES,
 }
 
 
@@ -59,17 +79,15 @@ class Whitelist:
     def rule(self, target: str) -> tuple[Rule, Sequence[str], str]:
         """For this target: the rule, the patterns, and the name that they are held to."""
         prefix, is_prefixed, name = target.partition(":")
-        rule = RULES.get(f"{prefix}:") if is_prefixed else TABLES
-        if rule is None:
-            rule, name = OTHERS, target
-        return rule, self.patterns[rule.setting], name if is_prefixed else target
+        rule = RULES.get(f"{prefix}:", OTHERS) if is_prefixed else TABLES
+        return rule, self.patterns[rule.setting], name if is_prefixed and not rule.names_prefix else target
 
 
 def split_prefix(target: str) -> tuple[str, str]:
     """`sqlite:films` as prefix and name."""
-    match = PREFIXED.fullmatch(target)
+    match = PREFIXED.fullmatch(target) or FILES.fullmatch(target)
     if not match:
-        raise ConfigError(f"target {target!r} is no prefix:name of plain lower-case names")
+        raise ConfigError.of(Refusal.NO_PREFIXED_NAME, target=target)
     return match[1], match[2]
 
 
@@ -85,12 +103,15 @@ def require_allowed_target(target: str, whitelist: Whitelist) -> None:
         return
     rule, patterns, name = whitelist.rule(target)
     if not rule.form.fullmatch(name):
-        raise ConfigError(f"target {target!r} is not allowed: no mart can be called so", f"name it {rule.words}")
+        raise ConfigError.of(Refusal.NO_MART_NAME, target=target, words=rule.words)
     allowed, setting = ", ".join(patterns) or "nothing", f"VITRINA_{rule.setting.upper()}"
-    raise ConfigError(
-        f"target {target!r} is not allowed: {setting} allows {allowed}",
-        f"name a target that matches, or widen {setting}",
-    )
+    raise ConfigError.of(Refusal.TARGET_NOT_ALLOWED, target=target, setting=setting, allowed=allowed)
+
+
+def allowed_folders(patterns: Iterable[str], scheme: str) -> list[str]:
+    """Where marts in files may be, as far as patterns say it without a wildcard: what is above the first."""
+    above = [WILD.split(pattern)[0].rpartition("/")[0] + "/" for pattern in patterns if pattern.startswith(scheme)]
+    return [url for url in dict.fromkeys(above) if ROOT.fullmatch(url)]
 
 
 def may_be_opened(schema: str) -> bool:
@@ -107,5 +128,5 @@ def split_table(target: str) -> tuple[str, str]:
     """`analytics.film_dim` as schema and table."""
     match = TABLE.fullmatch(target)
     if not match:
-        raise ConfigError(f"target {target!r} is no schema.table of plain lower-case names")
+        raise ConfigError.of(Refusal.NO_TABLE_NAME, target=target)
     return match[1], match[2]

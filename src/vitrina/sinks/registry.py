@@ -20,6 +20,7 @@ from vitrina.sinks.clickhouse.sink import ClickHouseSink
 from vitrina.sinks.documents.sink import DocumentSink
 from vitrina.sinks.documents.tidying import drop_orphans
 from vitrina.sinks.elasticsearch.sink import ElasticSink
+from vitrina.sinks.files.sink import FilesSink
 from vitrina.sinks.lake.sink import LakeSink
 from vitrina.sinks.opensearch.sink import OpenSearchSink
 from vitrina.sinks.plugin.sink import PluginSink
@@ -33,6 +34,8 @@ TABLE = ""  # has no prefix
 KINDS: dict[str, Sink] = {
     TABLE: TableSink(),
     "lake": LakeSink(),
+    "s3": FilesSink("s3"),
+    "file": FilesSink("file"),
     "es": ElasticSink(),
     "ch": ClickHouseSink(),
     "os": OpenSearchSink(),
@@ -90,6 +93,8 @@ def check_fields(plan: Plan) -> None:
     given += ["adopt"] if plan.adopt and not can.swaps else []
     if given:
         raise ConfigError(f"{', '.join(given)} is for an index, and {target} is none", "leave it out")
+    if plan.format and plan.format not in can.formats:
+        raise ConfigError(f"format is for a mart in files, and {target} is none", "leave it out, or name a folder")
     if can.needs_shadow and not plan.key:
         raise ConfigError(f"{target} needs a key", "set key: [column, …]; it becomes _id")
     if plan.publish == "atomic" and not can.commits_with_checkpoint:

@@ -8,6 +8,7 @@ from typing import LiteralString
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.refusals import Refusal
 from vitrina.meta.db import SEARCH_PATH, Connection, describe_prepared, fetch_all, prepare, translated
 
 TYPMOD = re.compile(r"\(\d+(,-?\d+)?\)")
@@ -99,11 +100,11 @@ def check_names(columns: Iterable[Column]) -> None:
     seen = set()
     for column in columns:
         if column.name == "?column?":
-            raise ConfigError("a column of the query has no name", "give it one with AS")
+            raise ConfigError.of(Refusal.COLUMN_UNNAMED)
         if column.name.startswith(OURS):
-            raise ConfigError(f"column {column.name} of the query has a name of Vitrina's own", "rename it with AS")
+            raise ConfigError.of(Refusal.COLUMN_OF_OURS, column=column.name)
         if column.name in seen:
-            raise ConfigError(f"the query gives column {column.name!r} twice", "give them different names with AS")
+            raise ConfigError.of(Refusal.COLUMN_TWICE, column=column.name)
         seen.add(column.name)
     if not seen:
-        raise ConfigError("the query gives no columns")
+        raise ConfigError.of(Refusal.NO_COLUMNS)

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError, Message
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.policy import may_be_opened, widened
+from vitrina.domain.refusals import Refusal
 from vitrina.sql import grammar
 
 MAX_BYTES = 1_000_000
@@ -32,7 +33,7 @@ def check_select(text: str, allowed_schemas: Iterable[str], known: Iterable[str]
     if problems:
         remedy = _widened(allowed, _schemas(raw.stmt))
         said = "; ".join(dict.fromkeys(problem for problem, _ in problems))
-        raise ConfigError(f"the query is refused: {said}", remedy, _characters(text, problems[0][1]))
+        raise ConfigError.of(Refusal.QUERY_NOT_ALLOWED, _characters(text, problems[0][1]), problems=said, way=remedy)
     encoded = text.encode()
     end = raw.stmt_location + raw.stmt_len if raw.stmt_len else len(encoded)
     return encoded[raw.stmt_location : end].decode().strip()
@@ -49,30 +50,30 @@ def check_expression(text: str) -> str:
     if any(_kind(node) == "SubLink" for node, _ in _walk(statement.select_stmt, frozenset())):
         problems.append("it has a SELECT of its own: that is what a check with empty is for")
     if problems:
-        raise ConfigError("the condition is refused: " + "; ".join(dict.fromkeys(problems)))
+        raise ConfigError.of(Refusal.CONDITION_NOT_ALLOWED, problems="; ".join(dict.fromkeys(problems)))
     return text
 
 
 def _parse(text: str) -> Any:
     if len(text.encode(errors="replace")) > MAX_BYTES:
-        raise ConfigError(f"the query is longer than {MAX_BYTES:,} bytes")
+        raise ConfigError.of(Refusal.QUERY_TOO_LONG, bytes=MAX_BYTES)
     if any("\ud800" <= char <= "\udfff" for char in text):
-        raise ConfigError("the query contains half a character (a lone surrogate)")
+        raise ConfigError.of(Refusal.HALF_CHARACTER)
     if "\0" in text:
-        raise ConfigError("the query contains a NUL character")
+        raise ConfigError.of(Refusal.NUL_CHARACTER)
     try:
         if len(text) > 2 * MAX_CHAIN and _longest_chain(text) > MAX_CHAIN:
-            raise ConfigError("the query is nested too deeply, or has too long an expression")
+            raise ConfigError.of(Refusal.CHAIN_TOO_LONG)
         statements = grammar.parse(text).stmts
     except grammar.PgQueryError as error:
-        said = f"the query does not parse: {error.message}{_line(text, error.cursorpos)}"
-        raise ConfigError(said, "", max(error.cursorpos, 0)) from error
+        said = f"{error.message}{_line(text, error.cursorpos)}"
+        raise ConfigError.of(Refusal.NOT_PARSED, max(error.cursorpos, 0), error=said) from error
     except (DecodeError, RecursionError) as error:
-        raise ConfigError("the query is nested too deeply") from error
+        raise ConfigError.of(Refusal.NESTED_TOO_DEEPLY) from error
     if len(statements) != 1:
-        raise ConfigError(f"the query must be one SELECT, not {len(statements)} statements")
+        raise ConfigError.of(Refusal.SEVERAL_STATEMENTS, count=len(statements))
     if not statements[0].stmt.HasField("select_stmt"):
-        raise ConfigError("the query must be a SELECT")
+        raise ConfigError.of(Refusal.NO_SELECT)
     return statements[0]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.refusals import Refusal
 from vitrina.plug_ins import brought
 from vitrina.sql.describe import Column
 from vitrina.transforms import REGISTRY, Row, Transform
@@ -48,10 +49,7 @@ def resolve_transformer(names: Sequence[str], columns: Sequence[Column], key: Se
     for name in names:
         if name not in REGISTRY:
             known = ", ".join(sorted(REGISTRY)) or "none"
-            raise ConfigError(
-                f"there is no transform {name!r} (registered: {known})",
-                "register it with @vitrina.transform and name its module in VITRINA_TRANSFORM_MODULES",
-            )
+            raise ConfigError.of(Refusal.NO_TRANSFORM, name=name, known=known)
         step = REGISTRY[name]
         _check_columns(step, columns, key)
         columns = [c for c in columns if c.name not in step.drops]
@@ -63,11 +61,11 @@ def resolve_transformer(names: Sequence[str], columns: Sequence[Column], key: Se
 def _check_columns(step: Transform, columns: Sequence[Column], key: Sequence[str]) -> None:
     names = {c.name for c in columns}
     if step.drops & set(key):
-        raise ConfigError(f"transform {step.name!r} drops key column {', '.join(sorted(step.drops & set(key)))}")
+        raise ConfigError.of(Refusal.DROPS_KEY, name=step.name, columns=sorted(step.drops & set(key)))
     if step.drops - names:
-        raise ConfigError(f"transform {step.name!r} drops {', '.join(sorted(step.drops - names))}, which is not there")
+        raise ConfigError.of(Refusal.DROPS_NOTHING, name=step.name, columns=sorted(step.drops - names))
     if names & set(step.adds):
-        raise ConfigError(f"transform {step.name!r} adds {', '.join(sorted(names & set(step.adds)))}, which is there")
+        raise ConfigError.of(Refusal.ADDS_WHAT_IS_THERE, name=step.name, columns=sorted(names & set(step.adds)))
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class Transformer:
         """With the mart's key, which must come from the query: a transform keeps keys and makes up none."""
         missing = [name for name in key if name not in {c.name for c in columns}]
         if missing:
-            raise ConfigError(f"key column {', '.join(missing)} is not in the query", "a transform cannot add it")
+            raise ConfigError.of(Refusal.KEY_NOT_GIVEN, columns=missing)
         return replace(self, key=key)
 
     def apply(self, rows: list[Row]) -> list[Row]:

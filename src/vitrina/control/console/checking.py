@@ -16,15 +16,16 @@ from vitrina.control.services.plans import FoundOf, ddl, differences, follows_ea
 from vitrina.control.services.requests import RequestService
 from vitrina.control.services.sources import Sources
 from vitrina.domain.errors import VitrinaError
-from vitrina.domain.findings import Code, Finding, refusal
+from vitrina.domain.findings import Code, Finding, refused
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline
+from vitrina.domain.wording import Worded
 from vitrina.meta.repos.pipelines import StoredPipeline
 from vitrina.sql.describe import Column
 
 router = APIRouter(prefix="/editor")
 PREVIEW_ROWS = 20
 SHOWN_ELSEWHERE = (Code.GIVES, Code.WOULD_CREATE_TABLE, Code.WOULD_ALTER_TABLE)  # as columns, and as DDL
-VERDICTS = {  # of a live mart's tables: what a change of one refreshes
+VERDICTS: dict[Worded, str] = {  # of a live mart's tables: what a change of one refreshes
     Code.REFRESHES_KEYS: "the rows that carry it",
     Code.REFRESHES_PART: "a part of the mart",
     Code.REFRESHES_OWN: "what the pipeline says",
@@ -118,7 +119,7 @@ def _checked(plane: ControlPlane, caller: Actor, form: dict[str, list[str]], sto
     try:
         pipeline = Pipeline.parse(given(values) | own)
     except VitrinaError as error:
-        return Checked(None, [*wrong, refusal("", error.message, error.remedy)])
+        return Checked(None, [*wrong, refused("", error)])
     findings, columns = service.examine(pipeline)
     return Checked(pipeline, wrong + findings, columns)
 

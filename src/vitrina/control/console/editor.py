@@ -20,7 +20,7 @@ from vitrina.control.services.pipelines import PipelineService
 from vitrina.control.services.plans import differences, text_diff
 from vitrina.control.services.sources import Sources
 from vitrina.domain.errors import VitrinaError
-from vitrina.domain.findings import Finding, refusal
+from vitrina.domain.findings import Finding, refusal, refused
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline
 from vitrina.meta.repos.pipelines import StoredPipeline
 from vitrina.transforms import REGISTRY
@@ -154,7 +154,7 @@ def _refused(
 ) -> Response:
     """The form as it was sent, with what is wrong about it."""
     found: list[Finding] = [*error.findings] if isinstance(error, Problem) else []
-    findings = found or [refusal("", error.message, error.remedy)]
+    findings = found or [refused("", error)]
     status = error.status if isinstance(error, Problem) else 422
     version = _version(form) if stored else 0
     return _editor(show, plane, stored, status, form=form, findings=findings, version=version)

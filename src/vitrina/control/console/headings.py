@@ -4,7 +4,7 @@ OTHERS = "More"
 GROUPS = (
     ("What it is", ("name", "description", "labels")),
     ("Query", ("source", "source_query", "source_table", "source_type")),
-    ("Mart", ("target_table", "targets", "key", "on_drift", "publish", "mapping", "settings", "adopt")),
+    ("Mart", ("target_table", "targets", "key", "on_drift", "publish", "format", "mapping", "settings", "adopt")),
     ("How it is kept", ("mode", "incremental_key", "incremental_id_key", "impact", "batch_size")),
     ("Checks", ("checks", "keep_changes")),
     ("When it runs", ("schedule_interval", "after", "freshness_limit", "on_failure", "enabled")),
@@ -24,6 +24,7 @@ MATTERS = {
     "mapping": "target_table~:",
     "settings": "target_table~:",
     "adopt": "target_table~:",
+    "format": "target_table~:/",
     "type": "tasks~:",
     "source_table": "source_query=",
 }
@@ -52,6 +53,7 @@ TITLES = {
     "tasks": "Task plan",
     "on_drift": "New columns",
     "publish": "Readers see",
+    "format": "Files are",
     "mapping": "Mapping of fields",
     "settings": "Settings of the index",
     "checks": "What is asked of its rows",
@@ -72,6 +74,7 @@ CHOICES = {
     ("on_drift", "add"): "add them to the mart",
     ("publish", "batches"): "batch after batch",
     ("publish", "atomic"): "all at once",
+    ("format", ""): "none",
     ("python_task", ""): "none",
     ("type", "SQL"): "SQL alone",
     ("type", "PYTHON"): "with transforms",

@@ -24,7 +24,7 @@ from vitrina.control.console.fields import tidy
 from vitrina.control.console.i18n import LANGUAGES, Words, choose
 from vitrina.domain.events import shown
 from vitrina.domain.pipeline import WAREHOUSE
-from vitrina.domain.policy import LAKE_TARGET_PREFIX, SINK_NAMES
+from vitrina.domain.policy import BUCKET_TARGET_PREFIX, LAKE_TARGET_PREFIX, SINK_NAMES
 from vitrina.files import dump_yaml
 
 HERE = Path(__file__).parent
@@ -162,18 +162,24 @@ def _environment(language: str) -> Environment:
         "sparkline": lambda late: views.sparkline(late, words),
         "bars": lambda runs: views.bars(runs, words),
         "neighbour": lambda name: _neighbour(name, words),
-        "product": lambda name: PRODUCTS.get(name, "Postgres"),
+        "product": _product,
         "word": lambda status: words(views.word(status)),
     }
     environment.filters |= filters
     return environment
 
 
+def _product(name: str) -> str:
+    """Whose version is shown: of a folder or a bucket, that of what writes there."""
+    return "pyarrow" if "://" in name else PRODUCTS.get(name, "Postgres")
+
+
 def _neighbour(name: str, words: Words) -> str:
     """By a source's name, or a sink's prefix."""
     if name == WAREHOUSE:
         return words("the warehouse")
-    return words("the lake") if name == LAKE_TARGET_PREFIX else SINK_NAMES.get(name, name)
+    said = {LAKE_TARGET_PREFIX: "the lake", BUCKET_TARGET_PREFIX: "the bucket"}.get(name)  # words, and no names
+    return words(said) if said else SINK_NAMES.get(name, name)
 
 
 def _one_of(known: tuple[str, ...], value: str | None) -> str:

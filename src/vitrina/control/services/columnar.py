@@ -1,4 +1,4 @@
-"""What can be known about a mart of typed columns, in ClickHouse or a lake, before a run, without asking there."""
+"""What can be known about a mart of typed columns (ClickHouse, a lake, files) before a run, without asking there."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,6 +10,7 @@ from vitrina.settings import Settings
 from vitrina.sinks.clickhouse.shape import TypedShape
 from vitrina.sinks.clickhouse.tables import Names, Note
 from vitrina.sinks.documents.shape import Shape
+from vitrina.sinks.files.shape import FilesShape
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sql.describe import Column
 
@@ -56,4 +57,23 @@ def _of_clickhouse(mart: str, shape: TypedShape) -> list[str]:
     return [*created, names.show(names.table, name, sheet.columns)]
 
 
-TYPED = {"ch": clickhouse_findings, "lake": lake_findings}  # by the prefix of the target
+def files_findings(
+    plan: Plan, output: Sequence[Column], settings: Settings, served: Served | None
+) -> Iterator[Finding]:
+    """A ConfigError if files of Parquet cannot keep what the query gives."""
+    del settings
+    shape = FilesShape.of(plan, output)
+    if shape.as_text:
+        yield Finding("warning", "source_query", Code.KEPT_AS_TEXT, {"columns": shape.as_text})
+    fields = [f"{c.name} {shape.type_of(c.name).said}" for c in shape.columns]
+    if served is None or (served.target, served.shape) != (plan.target, shape.fingerprint):
+        yield Finding("info", "target_table", Code.WOULD_BE_MADE, {"target": plan.target, "fields": fields})
+    yield from _next(plan, shape, served, fields, ())
+
+
+TYPED = {
+    "ch": clickhouse_findings,
+    "lake": lake_findings,
+    "s3": files_findings,
+    "file": files_findings,
+}  # by the prefix of the target

@@ -14,7 +14,7 @@ from vitrina.control.services.following import live_findings, with_own_impact
 from vitrina.control.services.indexing import Served, index_findings, plugged_findings
 from vitrina.control.services.targets import as_stored, each_found
 from vitrina.domain.errors import RetryableError, VitrinaError
-from vitrina.domain.findings import Code, Finding, Level, place_of, refusal
+from vitrina.domain.findings import Code, Finding, Level, place_of, refused
 from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.domain.policy import is_allowed_target, require_allowed_target, split_table
 from vitrina.domain.wording import NESTED, Json
@@ -77,7 +77,7 @@ class Validation:
             known = self.members(pipeline.id)
             self.findings = each_found(pipeline, lambda member: self._of_one(as_stored(member, known)))
         except VitrinaError as error:
-            self.findings = [refusal("targets", error.message, error.remedy)]
+            self.findings = [refused("targets", error)]
         return self.findings
 
     def _of_one(self, pipeline: Pipeline) -> list[Finding]:
@@ -292,7 +292,7 @@ class Validation:
         try:
             yield
         except VitrinaError as error:
-            self.findings.append(refusal(where, error.message, error.remedy, place_of(text, error.at)))
+            self.findings.append(refused(where, error, place_of(text, error.at)))
 
     def _say(self, level: Level, where: str, code: Code, **data: Json) -> None:
         self.findings.append(Finding(level, where, code, data))

@@ -14,7 +14,6 @@ from functools import partial
 
 from psycopg import sql
 
-from vitrina.domain.errors import FatalError
 from vitrina.domain.events import Event
 from vitrina.domain.positions import Position
 from vitrina.domain.run import NOTHING, Counts
@@ -27,12 +26,13 @@ from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import IndexRepo
 from vitrina.sinks.documents.audit import DocumentAudit
 from vitrina.sinks.documents.editions import Editions
+from vitrina.sinks.documents.intrusion import alone
 from vitrina.sinks.documents.mirror import Mirror
 from vitrina.sinks.documents.senders import Senders
 from vitrina.sinks.documents.statements import ShadowSql
 from vitrina.sinks.documents.unseen import Unseen
 from vitrina.sinks.documents.writer import ShadowWriter
-from vitrina.stores import Batch, Store, Superseded
+from vitrina.stores import Batch, Store
 
 
 @dataclass
@@ -124,12 +124,7 @@ class Delivery(Mode):
             yield partial(self._confirm_all, senders.arrived())
 
     def _alone(self, steps: Iterator[Step]) -> Iterator[Step]:
-        """Steps that end as soon as somebody else is seen to write here."""
-        try:
-            yield from steps
-        except Superseded as error:
-            yield self._look_at_lease
-            raise self._intrusion(error) from error
+        return alone(self.job.plan.target, steps, self._look_at_lease)
 
     def _mode_steps(self) -> Iterator[Step]:
         job, options = self.job, self.job.options
@@ -258,12 +253,6 @@ class Delivery(Mode):
         """The fence of this step tells whether the pipeline is still ours."""
         del conn
         return StepResult(Event.LEASE_SEEN, position=self.position)
-
-    def _intrusion(self, error: Superseded) -> FatalError:
-        return FatalError(
-            f"somebody else writes to {self.job.plan.target}: {error.message}",
-            "keep others out of it, then run with --rebuild, or repair",
-        )
 
     @property
     def _repairs(self) -> bool:

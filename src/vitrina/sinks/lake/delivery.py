@@ -20,10 +20,11 @@ from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.audit import LakeAudit
+from vitrina.sinks.lake.datafiles import DataWriter
 from vitrina.sinks.lake.editions import LakeEditions
 from vitrina.sinks.lake.iceberg import LakeTable, delete, unused
-from vitrina.sinks.lake.loading import LakeLoader
 from vitrina.sinks.lake.store import LakeStore
+from vitrina.sinks.parquet.loading import RowLoader
 from vitrina.sinks.parquet.mirror import RowMirror
 from vitrina.sinks.parquet.parsing import Text, to_arrow
 from vitrina.sinks.parquet.writer import VERSION, RowWriter
@@ -65,7 +66,9 @@ class LakeDelivery(Mode):
         assert isinstance(writer, RowWriter)
         self.editions.await_created()
         yield from self.editions.bind()
-        self.writer = replace(writer, loader=LakeLoader(writer, self._table, self.store.place.reaching))
+        table = self._table
+        loader = RowLoader(writer, table.types, partial(DataWriter, table.table), self.store.place.reaching)
+        self.writer = replace(writer, loader=loader)
         self.job = replace(self.job, writer=self.writer)
         if self._doubts and self.job.stay:
             raise StepDown("somebody else has changed the table in the lake")

@@ -32,9 +32,10 @@ from pyiceberg.types import ListType, NestedField
 from vitrina.sinks.lake.datafiles import DataWriter
 from vitrina.sinks.lake.deleting import Mark, Rewriting, about_it_alone, deleted_before
 from vitrina.sinks.lake.files import Files
-from vitrina.sinks.lake.keys import among, around
+from vitrina.sinks.lake.keys import around
 from vitrina.sinks.lake.place import spelled
 from vitrina.sinks.lake.shape import LakeShape
+from vitrina.sinks.parquet.keys import among
 
 OWNER = "vitrina.pipeline"
 SMALL_BYTES = 2_000_000  # of a file of Parquet, which is better off in a larger one

@@ -14,6 +14,7 @@ from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
 from vitrina.domain.policy import LAKE_TARGET_PREFIX
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
+from vitrina.sinks.parquet.patience import LONG, Patience
 
 if TYPE_CHECKING:
     from vitrina.sinks.lake.files import Files
@@ -41,18 +42,6 @@ REMEDY = (
     "check that the bucket is there, VITRINA_LAKE_ENDPOINT and VITRINA_LAKE_REGION, and whose key it is: it needs "
     "s3:ListBucket, GetObject, PutObject, DeleteObject and AbortMultipartUpload there"
 )
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long a store is waited for, and how often it is asked before it is said to be away."""
-
-    connect_seconds: float
-    silent_seconds: float  # without a byte
-    attempts: int
-
-
-LONG, SHORT = Patience(5, 20, 3), Patience(3, 5, 1)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 from vitrina.sinks.documents.sink import ABILITIES, DocumentSink, Visit, writer_of
 from vitrina.sinks.lake.extra import iceberg
-from vitrina.sinks.lake.place import LONG, SHORT, Place
+from vitrina.sinks.lake.place import Place
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.store import LakeStore
+from vitrina.sinks.parquet.patience import LONG, SHORT
 from vitrina.sinks.parquet.statements import asked_of_rows
 from vitrina.sinks.parquet.writer import RowWriter
 from vitrina.sources.connections import Connections

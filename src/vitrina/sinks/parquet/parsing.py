@@ -98,7 +98,12 @@ class Kind:
     @property
     def read_as(self) -> Any:
         """By a reader of CSV."""
-        return pa.large_string() if self.type.is_list or self.type.kept in UNREAD else self.target
+        return pa.large_string() if self.type.is_list or self._is_unread else self.target
+
+    @property
+    def _is_unread(self) -> bool:
+        """A uuid may also be kept as its text."""
+        return self.type.kept in UNREAD and not pa.types.is_string(self.target)
 
     def typed(self, values: Any) -> Any:
         """As the table has them."""
@@ -111,7 +116,7 @@ class Kind:
     def _typed(self, values: Any) -> Any:
         if self.type.is_list:
             return _lists(values, self.type, self.target)
-        if self.type.kept == "uuid":
+        if self.type.kept == "uuid" and self._is_unread:
             return pa.ExtensionArray.from_storage(self.target, _uuids(values))
         return _bytes(values, self.target) if self.type.kept == "binary" else values
 
@@ -197,7 +202,7 @@ def _lists(values: Any, type_: KeptType, target: Any) -> Any:
 
 
 def _elements(values: Any, type_: KeptType, target: Any) -> Any:
-    if type_.kept == "uuid":
+    if type_.kept == "uuid" and not pa.types.is_string(target):
         return pa.ExtensionArray.from_storage(target, _uuids(values.cast(pa.large_string())))
     if type_.kept == "time":
         return pa.array([None if text is None else time.fromisoformat(text) for text in values.to_pylist()], target)

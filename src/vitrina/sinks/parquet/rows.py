@@ -64,7 +64,7 @@ def _scalar(value: Any, type_: KeptType) -> Any:
     if isinstance(value, Decimal):
         return format(value, "f")
     if type_.kept == "uuid":
-        return str(value if isinstance(value, UUID) else UUID(bytes=value))
+        return str(UUID(bytes=value) if isinstance(value, bytes) else value)
     return f"\\x{value.hex()}" if isinstance(value, bytes) else value
 
 

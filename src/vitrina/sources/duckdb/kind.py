@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 from vitrina.sources.arrow.extra import of_extra
 from vitrina.sources.arrow.text import check_text
@@ -39,7 +38,7 @@ def _tables(node: Any) -> Iterator[str]:
 
 def shown(url: str) -> str:
     """Where it is: there are no secrets in it, and what stands after the path is for its reader."""
-    return f"duckdb://{urlsplit(url).path}"
+    return url.partition("?")[0]
 
 
 DUCKDB = Kind(("duckdb",), ABILITIES, open_duckdb, check_text, shown, tables_of)

@@ -47,7 +47,10 @@ class Lake:
     @classmethod
     def parse(cls, url: str) -> "Lake":
         """A ConfigError that does not quote it, if it says something else."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            raise ConfigError("the address of a source in DuckDB names no absolute path", REMEDY) from error
         given = parse_qs(parts.query, keep_blank_values=True)
         if parts.netloc or not parts.path or (unknown := sorted(given.keys() - KNOWN)):
             said = f"knows no {unknown[0]}" if not parts.netloc and parts.path else "names no absolute path"

@@ -1,12 +1,13 @@
 """What is known of Spark before its client is imported."""
 
-from urllib.parse import urlsplit
+import re
 
 from vitrina.sources.arrow.extra import of_extra
 from vitrina.sources.arrow.text import check_text
 from vitrina.sources.source import Abilities, Address, Kind, Source
 from vitrina.sources.spark.tokens import tables_of
 
+PLACE = re.compile(r"sc://(?:[^/@;]*@)?([^/@;?#]*)", re.IGNORECASE)
 ABILITIES = Abilities(gives_blocks=True)
 
 
@@ -19,8 +20,8 @@ def open_spark(address: Address) -> Source:
 
 def shown(url: str) -> str:
     """Where it is; what follows the path may have a token."""
-    parts = urlsplit(url)
-    return f"sc://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}"
+    found = PLACE.match(url)
+    return f"sc://{found[1]}" if found else "sc://"
 
 
 SPARK = Kind(("sc",), ABILITIES, open_spark, check_text, shown, tables_of)

@@ -147,7 +147,7 @@ def open_reader(address: Address, abilities: Abilities) -> SparkReader:
     """A session of its own, which knows what was settled here."""
     try:
         client = SparkConnectClient(address.url)
-    except PySparkException as error:
+    except (PySparkException, ValueError, AttributeError) as error:
         raise ConfigError("the address of a source in Spark cannot be read", "write sc://host:15002") from error
     client.set_retry_policies([DefaultPolicy(max_retries=TRIES)])
     reader = SparkReader(address.name, abilities, client, address.settings.statement_timeout_seconds)

@@ -1,5 +1,4 @@
 -- compatible-with: 0007
--- needed: no
 -- What was read of the query of several targets, for those of them that are due together: the rows are in
 -- `etl_stage`, in a table that is named after the whole. One reading each; programs that do not know it read for
 -- themselves.

@@ -1,11 +1,11 @@
 """A load: all rows of the query, as COPY sends them, into files; and what tells them apart into the shadow beside."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import psycopg
 import pyarrow as pa
@@ -19,25 +19,32 @@ from vitrina.engine.stage import copy_in
 from vitrina.meta.db import Connection, translated
 from vitrina.sinks.documents.statements import HASH
 from vitrina.sinks.documents.statements import VERSION as VERSION_COLUMN
-from vitrina.sinks.lake.datafiles import DataWriter
 from vitrina.sinks.parquet.parsing import Text, with_more
 from vitrina.sinks.parquet.writer import VERSION, RowWriter
 from vitrina.sources.source import Source
-
-if TYPE_CHECKING:
-    from vitrina.sinks.lake.iceberg import LakeTable
 
 CHUNK_BYTES = 2_000_000  # of text, that is read while the one before becomes a part of a file
 UNKEYED, KEYED = "ALTER TABLE {} DROP CONSTRAINT {}", "ALTER TABLE {} ADD PRIMARY KEY ({})"
 UNSEEN = pyarrow.csv.WriteOptions(include_header=False)
 
 
+class Files(Protocol):
+    """What becomes of the rows."""
+
+    def add(self, rows: Any) -> None:
+        """Some of them."""
+
+    def close(self) -> Sequence[Any]:
+        """The files, once all are in."""
+
+
 @dataclass(frozen=True)
-class LakeLoader:
+class RowLoader:
     """See `Loader`. The reader's session, the runner's and a thread for files work at once; a few chunks are held."""
 
     writer: RowWriter
-    table: "LakeTable"
+    types: Any  # of the columns, as Arrow
+    open_files: Callable[[], AbstractContextManager[Files]]
     reaching: Callable[[], AbstractContextManager[None]]
 
     def load(self, reader: Source, query: QueryText, mart: Mart, conn: Connection, check: Callable[[], None]) -> int:
@@ -46,7 +53,7 @@ class LakeLoader:
         with (
             reader.copy_out(statement, "csv") as rows,
             _shadow(mart, conn) as shadow,
-            DataWriter(self.table.table) as files,
+            self.open_files() as files,
             ThreadPoolExecutor(1, "files") as aside,
         ):
             chunks = _chunks(rows, check)
@@ -55,17 +62,17 @@ class LakeLoader:
             self.writer.changes.files += aside.submit(self._close, files).result()
         return max(shadow.cursor.rowcount, 0)
 
-    def _keep(self, files: DataWriter, mart: Mart, chunk: bytes) -> Any:
+    def _keep(self, files: Files, mart: Mart, chunk: bytes) -> Any:
         """Some rows; what the shadow is to know of them, as CSV."""
         beside = [f"vitrina_key_{number}" for number in range(len(mart.key))]
         text = Text(chunk, is_records=False)
         shape = self.writer.shape
-        rows, more = with_more(shape, text, shape.names, self.table.types, [*beside, HASH])
+        rows, more = with_more(shape, text, shape.names, self.types, [*beside, HASH])
         with self.reaching():
             files.add(rows)
         return _as_csv(more)
 
-    def _close(self, files: DataWriter) -> Any:
+    def _close(self, files: Files) -> Any:
         with self.reaching():
             return files.close()
 

@@ -1,0 +1,63 @@
+"""Which version of the files a run goes on from, or why there has to be another edition."""
+
+from collections.abc import Iterator, Mapping
+
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.events import Event
+from vitrina.engine.job import Job, Step, StepResult
+from vitrina.meta.db import Connection
+from vitrina.meta.repos.indexes import Edition, IndexRepo
+from vitrina.sinks.documents.editions import Editions
+from vitrina.sinks.files.manifest import NAME
+from vitrina.sinks.files.store import FilesStore
+from vitrina.sinks.parquet.writer import RowWriter
+from vitrina.stores import Mark
+
+LOST = "a run that was lost had begun it"
+
+
+class FilesEditions(Editions):
+    """Whoever switches the manifest has written down before that something is on its way. Who finds that keeps a lost
+    runner from the manifest; who finds nothing leaves it as it is."""
+
+    store: FilesStore
+
+    def __init__(self, store: FilesStore, job: Job, writer: RowWriter, epoch: int, grace: float) -> None:
+        super().__init__(store, job, writer, epoch, grace)
+
+    def open(self) -> Iterator[Step]:
+        """What was begun and is not gone on with is given up once nobody can serve it."""
+        yield from super().open()
+        begun = [edition for edition in self.known if edition.is_building and edition != self.current]
+        if begun and not self.is_new:
+            yield self._give_up_begun
+
+    def _look(self, conn: Connection) -> StepResult:
+        result = super()._look(conn)
+        self.store.look()
+        self.store.is_contested = any(edition.is_building or edition.in_flight for edition in self.known)
+        return result
+
+    def _why_not(self, edition: Edition) -> str:
+        if why := super()._why_not(edition):
+            return why
+        if edition.is_building and edition.in_flight:
+            return LOST
+        lost = self.store.lost(edition.index)
+        return f"{lost[0]} is gone, or is not as it was written" if lost else ""
+
+    def _refuse_foreign(self, served: Mapping[str, Mark]) -> None:
+        if [mark for mark in served.values() if not self._is_ours(mark)]:
+            target = self.job.plan.target
+            raise ConfigError(
+                f"{target} has a manifest that this pipeline did not write",
+                f"choose another folder, or remove {target}{NAME}",
+            )
+
+    def _name(self, number: int) -> str:
+        return self.store.name_of(number)
+
+    def _give_up_begun(self, conn: Connection) -> StepResult:
+        IndexRepo(conn, self.job.pipeline_id).give_up_building()
+        begun = ", ".join(edition.index for edition in self.known if edition.is_building)
+        return StepResult(Event.INDEX_GIVEN_UP, fields={"index": begun, "why": LOST})

@@ -1,0 +1,78 @@
+"""Where a mart in files is, by its target, and what the answers of that place mean.
+
+A bucket that does not answer, or answers that it cannot now, is away: who needs it waits. One that refuses is not.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
+from vitrina.neighbours import Neighbours
+from vitrina.settings import Settings
+from vitrina.sinks.files.extra import bucket
+from vitrina.sinks.files.folder import Folder
+from vitrina.sinks.files.shelf import Shelf
+from vitrina.sinks.parquet.patience import Patience
+
+FOLDER = "file://"
+BUCKETS = "s3:"  # by which all of them are known: one sign-in, and one endpoint
+REMEDY = (
+    "check that the bucket is there, VITRINA_LAKE_ENDPOINT and VITRINA_LAKE_REGION, and whose key it is: it needs "
+    "s3:ListBucket, GetObject, PutObject, DeleteObject and AbortMultipartUpload there"
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Of one mart; `neighbours` are told how it answers."""
+
+    url: str
+    settings: Settings
+    neighbours: Neighbours
+    patience: Patience
+
+    def __post_init__(self) -> None:
+        """As with a lake: half a sign-in is none."""
+        if (self.settings.lake_access_key is None) is not (self.settings.lake_secret_key is None):
+            remedy = "set both, or neither: then the environment of AWS or the machine's role signs in"
+            raise ConfigError("of VITRINA_LAKE_ACCESS_KEY and VITRINA_LAKE_SECRET_KEY only one is set", remedy)
+
+    @property
+    def is_bucket(self) -> bool:
+        """Else a folder."""
+        return self.url.startswith(BUCKETS)
+
+    @cached_property
+    def shelf(self) -> Shelf:
+        """What is there."""
+        if not self.is_bucket:
+            return Folder(self.url.removeprefix(FOLDER))
+        shelf: Shelf = bucket().Bucket(self.url, self.settings, self.patience)
+        return shelf
+
+    @contextmanager
+    def reaching(self) -> Iterator[None]:
+        """Whatever goes wrong with files is said, and whether the bucket is away is remembered."""
+        try:
+            yield
+        except OSError as error:
+            found = self._translated(error)
+            if found.neighbour:
+                self.neighbours.lose(BUCKETS, found.message)
+            elif self.is_bucket:
+                self.neighbours.hear(BUCKETS)
+            raise found from error
+        if self.is_bucket:
+            self.neighbours.hear(BUCKETS)
+
+    def _translated(self, error: OSError) -> VitrinaError:
+        refuses = getattr(error, "refuses", None)
+        if refuses:
+            return ConfigError(f"{self.url} refuses it: {error}", REMEDY)
+        if isinstance(error, PermissionError):
+            return ConfigError(f"{self.url} refuses it: {error}", "let the runner's user read and write that folder")
+        found = RetryableError(f"{self.url} cannot be read or written: {error}")
+        found.neighbour = BUCKETS if refuses is False else ""
+        return found
