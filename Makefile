@@ -16,9 +16,9 @@ COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 
-.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-sail test-spark test-openapi test-openid lint openapi reference \
+.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-sail test-spark test-spark-long measure-spark test-openapi test-openid lint openapi reference \
         $(NEIGHBOURS:%=ready-%) ready-openid \
-        security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-quick bench-page bench-changes bench-console \
+        security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-quick scaling bench-page bench-changes bench-console \
         screenshots assets faults races model mutations load helm versitygw lock clean
 
 help:  ## this list
@@ -99,7 +99,13 @@ test-sail: $(READY) ready-sail  ## sources by Spark Connect, on Sail (fetched: 6
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -p tests.conftest -p tests.sail integrations/sail/tests $(ARGS)
 
 test-spark: $(READY) ready-spark  ## pipelines over Spark, on a cluster of this machine (fetched: 600 MB; needs Java 17 and Maven)
-	@$(BIN)/python -m pytest -n 0 -p tests.conftest -p tests.spark integrations/spark/tests $(ARGS)
+	@$(BIN)/python -m pytest -n 0 -p tests.conftest -p tests.spark -m "not long" integrations/spark/tests $(ARGS)
+
+test-spark-long: $(READY) ready-spark  ## runners, executors and drivers that are killed: minutes
+	@$(BIN)/python -m pytest -n 0 -p tests.conftest -p tests.spark -m long integrations/spark/tests/test_cluster.py $(ARGS)
+
+measure-spark: $(READY) ready-spark  ## ROWS=10000000 rows through Spark: into a lake, a table, an index
+	@VITRINA_SPARK_ROWS=$(if $(filter file,$(origin ROWS)),10000000,$(or $(ROWS),10000000)) $(BIN)/python -m pytest -n 0 -p tests.conftest -p tests.spark -s integrations/spark/tests/test_scale.py $(ARGS)
 
 test-openapi: $(READY) ready-openapi  ## a client that is made from docs/openapi.json, on the real API (fetched: 25 packages)
 	@$(BIN)/python -m pytest -n 0 tests/contract/test_made_client.py $(ARGS)
@@ -166,6 +172,9 @@ bench: $(READY)  ## measure, beside the floor and peers (SCALE=small|full; ARGS=
 
 bench-guard: $(READY)  ## is a row of the small benchmark slower than at BASE=revision? (ARGS="--only=films --times=15")
 	@$(BIN)/python -m bench.guard $(BASE) $(ARGS)
+
+scaling: $(READY)  ## docs/scaling.md, from what was measured
+	@$(BIN)/python -m bench.scaling
 
 bench-quick: $(READY)  ## in two minutes: does a run take more processor time than at BASE=revision?
 	@$(BIN)/python -m bench.quick $(BASE) $(ARGS)

@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 from sqlalchemy import URL
 
 from tests.support import Lab
+from vitrina.sinks.lake.place import spelled
 from vitrina.testing.marts import Rows, as_rows
 
 
@@ -100,4 +101,4 @@ class LakeSink:
             for manifest in snapshot.manifests(io):
                 entries = manifest.fetch_manifest_entry(io, discard_deleted=False)
                 known |= {manifest.manifest_path, *(entry.data_file.file_path for entry in entries)}
-        return self.files(metadata.location) - known
+        return self.files(metadata.location) - {spelled(path) for path in known}

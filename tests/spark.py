@@ -13,17 +13,19 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from pydantic import SecretStr
 
 from tests.lake import LakeSink
 from tests.support import Lab, wait_for
-from tests.wire import through, to_postgres, wired
+from tests.wire import Wire, through, to_postgres, wired
+from vitrina.domain.pipeline import Pipeline
 
 PLACE = Path(__file__).parents[1] / "integrations" / "spark"
 JARS = PLACE / ".jars"
@@ -244,7 +246,65 @@ class SparkLake(LakeSink):
     def catalogues(self) -> dict[str, str]:
         """As whoever runs the cluster has them in its settings."""
         where = conninfo_to_dict(self.postgres)
-        return catalogue("vitrina", "etl_lake", where, f"file://{self.folder}")
+        names = {"vitrina": "etl_lake", "vitrina_work": "etl_lake_work"}
+        found = [catalogue(name, schema, where, f"file://{self.folder}") for name, schema in names.items()]
+        return {name: value for settings in found for name, value in settings.items()}
+
+
+QUERY = """
+SELECT film_id, CAST(sum(rating) AS BIGINT) AS total, count(*) AS votes, max(title) AS title,
+       avg(CAST(rating AS DOUBLE)) AS mean
+FROM vitrina.raw.ratings GROUP BY film_id"""
+
+
+@dataclass
+class Cluster:
+    """A Spark whose lake has a table of ratings, and a lab that knows it as a source and an engine."""
+
+    lab: Lab
+    lake: SparkLake
+    spark: Spark
+    ask: Asker
+    wire: Wire  # between the runner and Spark
+
+    def add(self, films: int = 100, **config: Any) -> Pipeline:
+        """A pipeline over so many films, with a rating each."""
+        self.ask("CREATE NAMESPACE IF NOT EXISTS vitrina.raw")
+        values = "id AS film_id, CAST(id % 10 AS INT) AS rating, concat('the title of film number ', id) AS title"
+        self.ask(f"CREATE TABLE vitrina.raw.ratings USING iceberg AS SELECT {values} FROM range({films})")
+        own = {"name": "totals", "source": "cluster", "source_query": QUERY, "key": ["film_id"]}
+        return self.lab.add(**(own | {"target_table": self.lake.target} | config))
+
+    def jobs_of_run(self) -> list[dict[str, Any]]:
+        """Of runs of this lab's pipelines, by the tag that they have."""
+        return [job for job in self.spark.jobs() if any("vitrina-totals-run-" in tag for tag in job["jobTags"])]
+
+    def know(self, source: str, url: str) -> None:
+        """As a source of this name."""
+        known = {**self.lab.connections.sources, source: url}
+        self.lab.configure(sources={name: SecretStr(each) for name, each in known.items()})
+        self.lab.connections = replace(self.lab.connections, sources=known)
+
+    def differ(self, pipeline: Pipeline) -> list[dict[str, Any]]:
+        """Rows that either side has and the other has not, as Spark sees them."""
+        query, mart = f"SELECT * FROM ({pipeline.source_query})", "SELECT * FROM vitrina.cinema.mart"
+        return self.ask(f"(({query}) EXCEPT ALL ({mart})) UNION ALL (({mart}) EXCEPT ALL ({query}))")
+
+    def assert_equal(self, pipeline: Pipeline) -> None:
+        """And nothing of a run is left behind."""
+        assert self.differ(pipeline) == []
+        assert self.lab.sql("SELECT * FROM etl_lake_work.iceberg_tables") == []
+
+
+@contextmanager
+def clustered(lab: Lab, lake: SparkLake, spark: Spark) -> Iterator[Cluster]:
+    """For the time being."""
+    with asking(spark.url, lake.catalogues) as ask, wired(Wire((HERE, spark.port))) as wire:
+        settings = {name: SecretStr(value) for name, value in lake.catalogues.items()}
+        lab.configure(lake_engine="cluster", spark_settings=settings)
+        cluster = Cluster(lab, lake, spark, ask, wire)
+        cluster.know("cluster", f"sc://{HERE}:{wire.port}")
+        yield cluster
 
 
 @contextmanager
@@ -280,7 +340,12 @@ def _processes() -> Iterator[tuple[int, str]]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spark]:
-    """One for all: the driver computes by itself."""
+    """One for all: the driver computes by itself. Or one of yours on this
+    machine: VITRINA_TEST_SPARK_PORT=port:port of its pages."""
+    if given := os.environ.get("VITRINA_TEST_SPARK_PORT"):
+        port, _, web = given.partition(":")
+        yield Spark(tmp_path_factory.mktemp("spark"), port=int(port), web_port=int(web or 4040))
+        return
     with running(tmp_path_factory.mktemp("spark")) as spark:
         yield spark
 
@@ -297,3 +362,10 @@ def ask(spark: Spark, lake: SparkLake) -> Iterator[Asker]:
     """A session of somebody else's, over this lake."""
     with asking(spark.url, lake.catalogues) as ask:
         yield ask
+
+
+@pytest.fixture
+def cluster(lab: Lab, lake: SparkLake, spark: Spark) -> Iterator[Cluster]:
+    """Over this lake."""
+    with clustered(lab, lake, spark) as cluster:
+        yield cluster

@@ -139,6 +139,16 @@ class Settings(BaseSettings):
         default=10, ge=0
     )  # changes of a live mart are gathered so long: a commit is a snapshot
     lake_unused_seconds: float = Field(default=3600, ge=0)  # how long a file may lie there that no table knows
+    # The source whose engine sees the lake, by its catalogues vitrina and vitrina_work: of its pipelines that keep
+    # marts there (mode full, no transforms), no row passes through a runner.
+    lake_engine: str | None = None
+    engine_sessions: int = Field(default=8, ge=1, le=200)  # with which it reads a source of spark+postgresql://
+    spark_settings: dict[str, SecretStr] = {}  # of sessions of Spark, as JSON; those of a cluster are better kept there
+    engine_seconds: float = Field(default=3600, gt=0)  # that one piece of an engine's work may take
+    engine_part_rows: int = Field(
+        default=5_000_000, gt=0
+    )  # of a mart that an engine keeps, about so many rows at a time
+    engine_most_rows: int | None = Field(default=None, gt=0)  # more rows than these are not written by one run
 
     # ClickHouse: http://user:password@host:8123, or https://…:8443. Without it there is none.
     clickhouse_url: SecretStr | None = None
@@ -253,6 +263,11 @@ class Settings(BaseSettings):
                 "allowed_other_targets": self.allowed_other_targets,
             }
         )
+
+    @property
+    def spark_session(self) -> dict[str, str]:
+        """What every session of Spark is told."""
+        return {name: value.get_secret_value() for name, value in self.spark_settings.items()}
 
     @property
     def mart_schemas(self) -> list[str]:

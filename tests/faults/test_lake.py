@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -59,7 +60,9 @@ def test_a_load_in_one_go_that_is_killed_begins_again(lake: LakeSink, point: str
     assert not lake.unreferenced()
 
 
-def once_files_are_written(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
+def once_files_are_written(
+    monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object], where: ModuleType = delivery
+) -> None:
     """And before the runner moves the pointer; the first time."""
     left = [happens]
 
@@ -67,7 +70,7 @@ def once_files_are_written(monkeypatch: pytest.MonkeyPatch, happens: Callable[[]
         if place == "after send" and left:
             left.pop()()
 
-    monkeypatch.setattr(delivery, "reach", reach)
+    monkeypatch.setattr(where, "reach", reach)
 
 
 @pytest.mark.parametrize("is_fenced", [True, False])

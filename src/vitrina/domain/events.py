@@ -73,6 +73,10 @@ class Event(Worded):
     SENT_AGAIN = "sent_again", "sent again"
     CONFIRMED = "confirmed", "confirmed"
     LEASE_SEEN = "lease_seen", "looked at the lease"
+    # inside an engine
+    ENGINE_BEGUN = "engine_begun", "the engine takes over"
+    ENGINE_WORKS = "engine_works", "the engine is at work"
+    ENGINE_WRITTEN = "engine_written", "written by the engine"
 
 
 PASSING = (

@@ -199,6 +199,8 @@ class Job:
     settings: Settings
     check: Callable[[], None] = lambda: None  # raises when the run should stop; for loops inside a step
     tell: Callable[..., None] = lambda *_, **__: None  # a line for the run's log, at once
+    say: Callable[..., None] = lambda *_, **__: None  # the same, where nothing is amiss
+    name: str = ""  # for people elsewhere: the pipeline and the run
     stay: Stay | None = None  # of a mode that stays, and rests where a run would end
     was_asked_for: bool = False  # by somebody, rather than due by itself
     checks: Checks | None = None  # what is asked of the rows; None: nothing, or nothing is written

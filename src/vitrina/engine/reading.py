@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from vitrina.domain.reasons import Reason
 from vitrina.domain.wording import Because
+from vitrina.engine.job import Job
 from vitrina.engine.work import Work
 from vitrina.engine.writer import UNLIMITED
 
@@ -16,6 +17,7 @@ class How(StrEnum):
     BY_RANGE = "by key range"  # an empty mart is loaded, batch by batch
     AT_ONCE = "at once"  # everything goes into an empty mart in one transaction
     STAGED = "staged"  # everything is read once, into a scratch table
+    INSIDE = "inside the engine"  # compared and written where the data is: nothing comes here
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,12 @@ class Reading:
 
     def __str__(self) -> str:
         return f"{self.how}: {self.why}" if self.why else self.how
+
+
+def is_inside(job: Job) -> bool:
+    """Whether source and mart are of one engine, which then finds and converges by itself."""
+    can = job.reader.abilities.writes_files and job.writer.abilities.takes_files
+    return can and job.plan.mode == "full" and job.transformer is None
 
 
 def why_apart(work: Work) -> Because | None:

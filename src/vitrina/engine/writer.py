@@ -23,6 +23,7 @@ class Abilities:
     is_compared_in_place: bool  # statements of the warehouse see the mart itself
     needs_shadow: bool  # what was sent is kept beside it: compared by that, and confirmed later
     swaps: bool  # a rebuild fills another one beside it, which takes its place in one move
+    takes_files: bool = False  # an engine may write its files; what counts is what a pointer of ours says
     formats: tuple[str, ...] = ()  # of its files, for who reads them
     streams: bool = False  # an empty one takes all rows as they come from the reader
     usual_batch: int = BATCH_SIZE  # rows in a transaction, where the pipeline says no other number than the default

@@ -55,6 +55,8 @@ class Assembly:
             position=self._position(),
             written_before=written_to(plan.target, claim.columns),
             tell=partial(self.log.say, "warning"),
+            say=partial(self.log.say, "info"),
+            name=f"{claim.name} run {claim.run_id}",
             was_asked_for=claim.asked,
             checks=checks if plan.checks else None,
             sharing=self._company(conn),

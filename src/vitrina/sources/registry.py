@@ -6,9 +6,9 @@ from vitrina.domain.errors import ConfigError
 from vitrina.sources.duckdb.kind import DUCKDB
 from vitrina.sources.postgres.kind import POSTGRES
 from vitrina.sources.source import Kind
-from vitrina.sources.spark.kind import SPARK
+from vitrina.sources.spark.kind import PARALLEL, SPARK
 
-KINDS = [POSTGRES, DUCKDB, SPARK]  # a new kind: its folder, and a word here
+KINDS = [POSTGRES, DUCKDB, SPARK, PARALLEL]  # a new kind: its folder, and a word here
 SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 
 

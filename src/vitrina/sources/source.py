@@ -22,6 +22,7 @@ from vitrina.domain.positions import Place
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.clock import Clock
 from vitrina.settings import Settings
+from vitrina.sources.engine import Engine, Errand
 from vitrina.sources.sight import MODES, Seen, Sight, lacking
 from vitrina.sql.describe import Column
 from vitrina.sql.guard import check_select
@@ -39,16 +40,18 @@ class Abilities:
     has_catalogue: bool = False  # of Postgres: tells what a query reads, calls and depends on
     has_horizon: bool = False  # tells up to where the rows of a cursor are final, and whether it has gone back
     is_capturable: bool = False  # its changes can be followed
+    writes_files: bool = False  # it has an engine that reads and writes marts of files where they are
     gives_windows: bool = False  # it gives the rows from a cursor on, and whatever it holds is final
     gives_blocks: bool = False  # its rows come as COPY takes them, in binary, without anybody looking at one
 
 
-Ability = Literal["speaks_sql", "has_catalogue", "has_horizon", "is_capturable"]
+Ability = Literal["speaks_sql", "has_catalogue", "has_horizon", "is_capturable", "writes_files"]
 MEANINGS: dict[Ability, str] = {
     "speaks_sql": "take statements in the SQL of Postgres",
     "has_catalogue": "tell what a query reads, calls and depends on",
     "has_horizon": "tell up to where the rows of a cursor are final",
     "is_capturable": "have its changes captured",
+    "writes_files": "write the files of marts itself",
 }
 NEEDS: Mapping[str, Sequence[Ability]] = {
     "incremental": ("speaks_sql", "has_horizon"),
@@ -229,6 +232,12 @@ class Source(ABC):
     def fetch(self, query: sql.Composable, args: Sequence[str | None] = ()) -> list[Row]:
         """A small result, whole."""
         self.refuse("speaks_sql")
+
+    # ── writes_files ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def engine(self, errand: Errand) -> Engine:
+        """To compare and converge where source and mart are; of one run."""
+        self.refuse("writes_files")
 
     # ── has_catalogue ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -38,3 +38,19 @@ WHERE catalog_name = %(catalogue)s AND table_namespace = %(namespace)s AND table
 -- Of a table that is removed, under whatever name it was served; Java writes file:/folder for file:///folder.
 DELETE FROM etl_lake.iceberg_tables
 WHERE starts_with(regexp_replace(metadata_location, '^file:/(?!/)', 'file:///'), %(folder)s || '/')
+
+-- name: begin_work
+-- A table as an engine is to see it, and go on with.
+INSERT INTO etl_lake_work.iceberg_tables (catalog_name, table_namespace, table_name, metadata_location, iceberg_type)
+VALUES ('vitrina_work', 'work', %(table)s, %(location)s, 'TABLE')
+ON CONFLICT (catalog_name, table_namespace, table_name) DO UPDATE SET metadata_location = EXCLUDED.metadata_location
+
+-- name: find_work
+-- Zero rows: another run has begun, and this one's work is nobody's.
+SELECT metadata_location FROM etl_lake_work.iceberg_tables
+WHERE catalog_name = 'vitrina_work' AND table_namespace = 'work' AND table_name = %(table)s
+
+-- name: end_work
+-- Of all runs of a pipeline.
+DELETE FROM etl_lake_work.iceberg_tables
+WHERE catalog_name = 'vitrina_work' AND table_namespace = 'work' AND starts_with(table_name, %(prefix)s)

@@ -10,7 +10,8 @@ GRANT SELECT, INSERT ON etl.etl_audit TO vitrina_api;
 GRANT USAGE, CREATE ON SCHEMA etl_stage, etl_shadow, etl_log TO vitrina_runner;
 GRANT USAGE ON SCHEMA etl_stage, etl_shadow TO vitrina_reader;
 GRANT USAGE ON SCHEMA etl_lake TO vitrina_runner, vitrina_reader;
-GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA etl_lake TO vitrina_runner;
+GRANT USAGE ON SCHEMA etl_lake_work TO vitrina_runner;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA etl_lake, etl_lake_work TO vitrina_runner;
 GRANT SELECT ON ALL TABLES IN SCHEMA etl_lake TO vitrina_reader;
 GRANT EXECUTE ON FUNCTION etl.forget_managed(double precision, double precision, integer) TO vitrina_runner
 

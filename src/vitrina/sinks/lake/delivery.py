@@ -58,7 +58,7 @@ class LakeDelivery(Mode):
             self.editions.make_ready()
             yield from self._keeping_position(self.editions.close())
             if self.has_written:
-                yield from self._sweep()
+                yield from self._keeping_position(swept(self.store, self._table, self.job))
 
     def _open(self) -> Iterator[Step]:
         yield from self.editions.open()
@@ -94,7 +94,7 @@ class LakeDelivery(Mode):
         stay = self.job.stay
         assert stay is not None
         if self.has_written and time.monotonic() >= self.sweep_at:
-            yield from self._sweep()
+            yield from self._keeping_position(swept(self.store, self._table, self.job))
             self.sweep_at = time.monotonic() + SWEEP_SECONDS
         if self.has_committed:
             stay.wake_at, stay.waits = time.monotonic() + self.job.settings.lake_commit_seconds, True
@@ -178,18 +178,21 @@ class LakeDelivery(Mode):
         assert table is not None
         return table
 
-    # ── what nothing points to ───────────────────────────────────────────────────────────────────────────────
 
-    def _sweep(self) -> Iterator[Step]:
-        """Found first, removed once the fence has said that until then the pipeline was ours: whatever was there by
-        then is of this run or of one before it."""
-        with self.store.place.reaching():
-            left = unused(self._table, self.job.settings.lake_unused_seconds)
-        if left:
-            yield from self._keeping_position(iter([self._look_at_lease]))
-            with self.store.place.reaching():
-                delete(self._table, left)
+# ── what nothing points to ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _look_at_lease(self, conn: Connection) -> StepResult:
-        del conn
-        return StepResult(Event.LEASE_SEEN, quiet=True)
+
+def swept(store: LakeStore, table: LakeTable, job: Job) -> Iterator[Step]:
+    """Found first, removed once the fence has said that until then the pipeline was ours: whatever was there by then is
+    of this run or of one before it."""
+    with store.place.reaching():
+        left = unused(table, job.settings.lake_unused_seconds)
+    if left:
+        yield _look_at_lease
+        with store.place.reaching():
+            delete(table, left)
+
+
+def _look_at_lease(conn: Connection) -> StepResult:
+    del conn
+    return StepResult(Event.LEASE_SEEN, quiet=True)

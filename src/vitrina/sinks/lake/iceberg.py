@@ -27,6 +27,7 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
 from pyiceberg.table.update.snapshot import ExpireSnapshots
+from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import ListType, NestedField
 
 from vitrina.sinks.lake.datafiles import DataWriter
@@ -125,6 +126,19 @@ class LakeTable:
         is_by_us = bool(snapshot.summary and snapshot.summary.additional_properties.get(OWNER))
         return is_by_us and snapshot.sequence_number == last
 
+    @property
+    def is_divided(self) -> bool:
+        """Into partitions."""
+        return not self.table.spec().is_unpartitioned()
+
+    def buckets(self, column: str) -> int:
+        """Into how many parts it is divided by a column, and by nothing else; 1 if it is not."""
+        fields = self.table.spec().fields
+        if len(fields) != 1 or self.table.schema().find_column_name(fields[0].source_id) != column:
+            return 1
+        how = fields[0].transform
+        return int(how.num_buckets) if isinstance(how, BucketTransform) else 1
+
     @cached_property
     def types(self) -> Any:
         """Of its columns, as Arrow."""
@@ -202,6 +216,16 @@ class LakeTable:
             if len(there):
                 all_of_them = pa.chunked_array([*there.chunks, *before.chunks], pa.int64()).combine_chunks()
                 yield Mark(task, all_of_them.unique().sort())
+
+    def forget(self, keep_seconds: float) -> str | None:
+        """Stage the table without snapshots that were replaced longer ago; None if there are none."""
+        assert isinstance(self.table.catalog, Staging)
+        self.table.catalog.staged = ""
+        with self.table.transaction() as transaction:
+            self._forget_snapshots(transaction, keep_seconds)
+        self.files.flush()
+        self.location = self.table.catalog.staged or self.location
+        return self.table.catalog.staged or None
 
     def _forget_snapshots(self, transaction: Transaction, keep_seconds: float) -> None:
         """By when another took its place; the last one stays in any case, for who reads it now, and so does one that

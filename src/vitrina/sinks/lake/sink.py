@@ -10,6 +10,7 @@ from vitrina.domain.pipeline import Plan
 from vitrina.domain.policy import LAKE_TARGET_PREFIX
 from vitrina.engine.asking import Asked
 from vitrina.engine.job import Job, Mode
+from vitrina.engine.reading import is_inside
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 from vitrina.sinks.documents.sink import ABILITIES, DocumentSink, Visit, writer_of
@@ -28,7 +29,7 @@ class LakeSink(DocumentSink):
     """Compared by a shadow, as documents are; but rows, shadow and position commit together."""
 
     neighbour = LAKE_TARGET_PREFIX
-    abilities = replace(ABILITIES, commits_with_checkpoint=True, streams=True, usual_batch=1_000_000)
+    abilities = replace(ABILITIES, commits_with_checkpoint=True, streams=True, takes_files=True, usual_batch=1_000_000)
 
     def is_there(self, settings: Settings) -> bool:
         """By its address."""
@@ -79,6 +80,10 @@ class LakeSink(DocumentSink):
         assert isinstance(writer, RowWriter)
         store = self.open_for(job, settings, connections.neighbours)
         assert isinstance(store, LakeStore)
+        if is_inside(job):
+            from vitrina.sinks.lake.inside import LakeInside
+
+            return LakeInside(job, writer, store, epoch, settings.es_grace_seconds)
         from vitrina.sinks.lake.delivery import LakeDelivery
 
         return LakeDelivery(job, writer, make, store, epoch, settings.es_grace_seconds)

@@ -1,1 +1,1 @@
-"""Spark as a source, by Spark Connect; see docs/arrow.md."""
+"""Spark by Spark Connect, as a source and as an engine; see docs/arrow.md and docs/spark.md."""

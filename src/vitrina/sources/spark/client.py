@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def _as_a_program() -> Iterator[None]:
+def as_a_program() -> Iterator[None]:
     """It takes a program that comes from no file (python -c, a worker of tests) for its own doctests, and ends it."""
     main = sys.modules["__main__"]
     if hasattr(main, "__file__"):
@@ -18,7 +18,7 @@ def _as_a_program() -> Iterator[None]:
     del main.__file__
 
 
-with _as_a_program(), warnings.catch_warnings():
+with as_a_program(), warnings.catch_warnings():
     warnings.simplefilter("ignore", FutureWarning)  # about pandas, whose frames nobody makes here
     from pyspark.sql.connect import proto as proto
     from pyspark.sql.connect.client import SparkConnectClient as SparkConnectClient

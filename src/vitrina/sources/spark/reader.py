@@ -5,7 +5,7 @@ sees one.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from threading import Event, Timer
@@ -26,11 +26,14 @@ from pyspark.errors.exceptions.base import (
 
 from vitrina.domain.errors import ConfigError, DatabaseLost, RetryableError, VitrinaError
 from vitrina.domain.findings import Finding
+from vitrina.settings import Settings
 from vitrina.sources.arrow.reader import ArrowSource, Shaped
 from vitrina.sources.arrow.text import wrapped
+from vitrina.sources.engine import Engine, Errand
 from vitrina.sources.source import Abilities, Address, Estimate
 from vitrina.sources.spark.client import DefaultPolicy, RuntimeConf, SparkConnectClient, StructType, proto
 from vitrina.sources.spark.guard import judge
+from vitrina.sources.spark.merging import quoted
 from vitrina.sources.spark.shapes import shape
 
 WIDTH = 100  # bytes of a row, by a guess
@@ -60,6 +63,8 @@ class SparkReader(ArrowSource):
 
     client: SparkConnectClient
     seconds: float  # that a query may take
+    app: Settings
+    url: str = field(repr=False)
     lost: Event = field(default_factory=Event)
 
     @property
@@ -100,6 +105,18 @@ class SparkReader(ArrowSource):
             return Estimate(float(rows[1]), WIDTH)
         size = SIZE.search(told)
         return Estimate(float(size[1]) * UNITS[size[2]] / WIDTH, WIDTH) if size else None
+
+    def engine(self, errand: Errand) -> Engine:
+        from vitrina.sources.spark.sessions import engine_of
+
+        return engine_of(self.url, self.app, self.name, errand, self._reading)
+
+    @contextmanager
+    def _reading(self, session: Any, select: str, key: Sequence[str]) -> Iterator[str]:
+        del session, key
+        shaped = self.shape(select)
+        names = ", ".join(f"c{n} AS {quoted(column.name)}" for n, column in enumerate(shaped.columns))
+        yield f"SELECT {names} FROM {wrapped(shaped.query)}"
 
     def batches(self, query: str, size: int) -> Iterator[Any]:
         """As big as the server makes them."""
@@ -150,18 +167,21 @@ def open_reader(address: Address, abilities: Abilities) -> SparkReader:
     except (PySparkException, ValueError, AttributeError) as error:
         raise ConfigError("the address of a source in Spark cannot be read", "write sc://host:15002") from error
     client.set_retry_policies([DefaultPolicy(max_retries=TRIES)])
-    reader = SparkReader(address.name, abilities, client, address.settings.statement_timeout_seconds)
+    seconds, settings = address.settings.statement_timeout_seconds, address.settings
+    reader = SparkReader(address.name, abilities, client, seconds, settings, address.url)
     try:
         reader.within(SECONDS).version()
-        _settle(client)
+        _settle(client, settings)
     except BaseException:
         client.close()
         raise
     return reader
 
 
-def _settle(client: SparkConnectClient) -> None:
+def _settle(client: SparkConnectClient, settings: Settings) -> None:
     conf = RuntimeConf(client)
+    for name, value in settings.spark_session.items():
+        conf.set(name, value)
     for name, value in SETTINGS.items():
         with suppress(PySparkException):
             conf.set(name, value)

@@ -1,0 +1,45 @@
+"""Sessions of Spark for an engine: each run has one of its own."""
+
+import warnings
+from typing import Any
+
+from vitrina.domain.errors import ConfigError
+from vitrina.settings import Settings
+from vitrina.sources.engine import Engine, Errand
+from vitrina.sources.spark.engine import Reading, SparkEngine
+from vitrina.sources.spark.working import Working, reported
+
+# What a value is, is said here and not by whoever runs the cluster.
+PINNED = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "true"}
+TRIES = 3  # of a request: who is longer away than that is waited for by the runner
+
+
+def engine_at(settings: Settings, errand: Errand, reading: Reading) -> Engine:
+    """Of the source that the settings name."""
+    name = settings.lake_engine or ""
+    url = settings.sources.get(name)
+    if url is None:
+        said = f"VITRINA_LAKE_ENGINE names {name!r}, and there is no such source"
+        raise ConfigError(said, f"set VITRINA_SOURCES__{name.upper()}=sc://host:15002")
+    return engine_of(url.get_secret_value(), settings, name, errand, reading)
+
+
+def engine_of(url: str, settings: Settings, source: str, errand: Errand, reading: Reading) -> Engine:
+    """With the settings of its session."""
+    with reported(source, "connecting"):
+        session = _connected(url, settings)
+    return SparkEngine(Working(session, source, errand), reading)
+
+
+def _connected(url: str, settings: Settings) -> Any:
+    from vitrina.sources.spark.client import DefaultPolicy, as_a_program
+
+    with as_a_program(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # about pandas, whose frames nobody makes here
+        from pyspark.sql.connect.session import SparkSession
+
+    session = SparkSession.builder.remote(url).create()
+    session.client.set_retry_policies([DefaultPolicy(max_retries=TRIES)])
+    for name, value in {**settings.spark_session, **PINNED}.items():
+        session.conf.set(name, value)
+    return session
