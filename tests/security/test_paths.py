@@ -151,7 +151,7 @@ SENT = {  # with the type that the driver gives them
     "%(options)s": "CAST(%(options)s AS jsonb)",
 }
 # With places for names, or several in one, which are sent in another way; and those over tables of a source's own log.
-COMPOSED = {"grant_meta", "give_reading", "grant_sealing", "future_marts", "future", "closed_now"}
+COMPOSED = {"grant_meta", "give_reading", "grant_sealing", "future_marts", "future", "closed_now", "version_table"}
 AT_A_SOURCE = {"create_log", "create_function", "any_new", "new", "halves", "switch", "emptied"}
 AT_A_SOURCE |= {"position_is_gone", "log_size"}
 

@@ -14,7 +14,7 @@ def upgrade(conninfo: str, to: str = "") -> None:
         Mark(conn, "vitrina migrate", TURN).leave()
         missing = [migration for migration in _above(conn) if migration.version <= (to or migration.version)]
         if missing:
-            conn.execute(compatibility.SQL["begin"])
+            conn.execute(compatibility.SQL["version_table"])
         for migration in missing:
             _apply(conn, migration)
 

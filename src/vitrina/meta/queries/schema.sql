@@ -5,7 +5,7 @@ SELECT to_regclass('etl.alembic_version') IS NOT NULL AS migrated,
 -- name: version
 SELECT version_num FROM etl.alembic_version
 
--- name: begin
+-- name: version_table
 -- As Alembic made it, which walked the migrations of older programs: they look here too.
 CREATE SCHEMA IF NOT EXISTS etl;
 CREATE TABLE IF NOT EXISTS etl.alembic_version (version_num varchar(32) CONSTRAINT alembic_version_pkc PRIMARY KEY)

@@ -66,7 +66,9 @@ def _writer(type_: str, form: Any) -> Write:
         return lambda value: str(value).removesuffix("Z") + "+00"
     if type_ == "interval":
         return lambda value: f"{value // timedelta(microseconds=1)} microseconds"
-    return lambda value: format(value, "f") if type_.startswith("numeric") else str(value)
+    if pa.types.is_decimal(form):
+        return lambda value: format(value, "f")
+    return str
 
 
 def _counted(value: int, form: Any, type_: str) -> str:
