@@ -283,13 +283,13 @@ def versity() -> Iterator[str]:
     """The URL of versitygw, over a folder: another server of S3."""
     if not GATEWAY.exists():
         missing("versitygw", "another server of S3 (versitygw) is not set up: make versitygw")
-    with TemporaryDirectory() as folder, closing(socket()) as probe:
+    with TemporaryDirectory() as folder, TemporaryDirectory() as beside, closing(socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
         probe.close()
         options = ["--access", KEY, "--secret", SECRET, "--region", REGION, "--port", f"127.0.0.1:{port}", "--quiet"]
         with subprocess.Popen(
-            [str(GATEWAY), *options, "posix", "--nometa", folder], stdout=subprocess.DEVNULL
+            [str(GATEWAY), *options, "posix", "--sidecar", beside, folder], stdout=subprocess.DEVNULL
         ) as process:
             try:
                 wait_for(lambda: not socket().connect_ex(("127.0.0.1", port)))

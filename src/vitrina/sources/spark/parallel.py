@@ -51,12 +51,12 @@ class ParallelPostgres(PostgresReader):
     def reading_in(self, session: Any, select: str, key: Sequence[str]) -> Iterator[str]:
         """What the engine reads for a SELECT, as long as its snapshot is held."""
         _refuse_marks(select)
-        columns = self.describe(select)
+        columns, settings = self.describe(select), self.app
         held = connect(self.url, "snapshot")
         held.isolation_level = IsolationLevel.REPEATABLE_READ
         try:
             with transaction(held, {**self.settings, **HOLDING}, read_only=True) as conn:
-                parts = _ranges(conn, select, columns, key[0], self.app.engine_sessions)
+                parts = _ranges(conn, select, columns, key[0], settings.engine_sessions)
                 name = fetch_all(conn, SQL["export"])[0]["snapshot"]
                 table = f"({_given(select, columns).as_string(conn)}) AS vitrina_q"
                 frame = session.read.jdbc(
