@@ -36,9 +36,9 @@ def vet(reader: PostgresReader, text: Text) -> str:
 
 
 def refuse(reader: PostgresReader, text: Text) -> None:
-    """It must be a refusal, and nothing worse."""
+    """It must be a refusal, and nothing worse, by the reader alone: whoever saves a pipeline asks nobody else."""
     with pytest.raises(ConfigError):
-        vet(reader, text)
+        reader.vet(text.query, schemas=SCHEMAS)
 
 
 def test_the_corpora_are_large_and_name_each_text_once() -> None:

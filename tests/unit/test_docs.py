@@ -72,3 +72,9 @@ def test_the_example_of_a_live_mart_is_a_pipeline_and_its_impact_query_fits() ->
     assert check_impact(plan, Settings(allowed_source_schemas=["content"])) == {
         "content.genre": plan.impact["content.genre"].strip()
     }
+
+
+def test_decisions_are_numbered_without_gaps_or_doubles() -> None:
+    pages = sorted((DOCS / "adr").glob("*.md"))
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    assert all(page.read_text().startswith(f"# {int(page.name[:4])}. ") for page in pages)
