@@ -67,7 +67,7 @@ class FilesEditions(Editions):
         return self.store.name_of(number)
 
     def _give_up_begun(self, conn: Connection) -> StepResult:
-        """The checkpoint may be of what was begun: what is served is in doubt, for later runs too, until all is compared."""
+        """The checkpoint may be of what was begun: what is served is in doubt until a run has compared all of it."""
         repo = IndexRepo(conn, self.job.pipeline_id)
         repo.give_up_building()
         repo.advance(self.current.number, 0)
