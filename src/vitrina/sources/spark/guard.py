@@ -36,7 +36,7 @@ PATH = re.compile(r"[/\\~.]|[a-z][\w+.-]*:|.*[/\\]", re.IGNORECASE)
 # In the analysed plan a line begins with what is done: a query has none of these. Names of columns come after it.
 PLAN = re.compile(
     r"^[\s:+|*!'-]*(?:\(\d+\)\s*)?(?:Execute\s+)?"
-    r"(ScriptTransformation\w*|\w+Command|CommandResult|InsertInto\w*|(?:Append|Overwrite)Data\w*|MergeInto\w*)\b",
+    r"(ScriptTransformation\w*|\w+Command|CommandResult|InsertInto\w*|(?:Append|Overwrite)Data\w*|MergeInto\w*)\b(?!:)",
     re.MULTILINE,
 )
 ASKS_WHO = re.compile(r"\bcurrent_user\(\)")  # in the plan: what `user` means where no column is called so

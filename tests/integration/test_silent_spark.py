@@ -1,0 +1,65 @@
+"""A driver of Spark that takes every connection and never answers: nobody waits for it."""
+
+import socket
+from collections.abc import Iterator
+from threading import Event
+from time import monotonic
+
+import pytest
+
+from tests.support import Lab
+from vitrina.domain.errors import DatabaseLost, RetryableError
+from vitrina.sources.engine import Errand
+from vitrina.sources.source import Address
+from vitrina.sources.spark import asking
+from vitrina.sources.spark.kind import SPARK
+
+pytest.importorskip("pyspark.sql.connect.client")
+MOST = 15  # seconds; with no end of its own it is forever
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Its address."""
+    from vitrina.sources.spark import reader, sessions
+
+    for module in (reader, sessions):
+        monkeypatch.setattr(module, "SECONDS", 0.5)
+    for module in (reader, asking):
+        monkeypatch.setattr(module, "END_SECONDS", 0.5, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"sc://127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_source_that_never_answers_is_away(lab: Lab, silent: str) -> None:
+    begun = monotonic()
+    with pytest.raises(DatabaseLost, match="cluster has gone"):
+        SPARK.open(Address("cluster", silent, False, {}, lab.settings))
+    assert monotonic() - begun < MOST
+
+
+def test_an_engine_that_never_answers_is_away(lab: Lab, silent: str) -> None:
+    """And keeps no other session of this process from ending."""
+    from vitrina.sources.spark.sessions import engine_of
+
+    begun = monotonic()
+    errand = Errand("films, run 1", Event().is_set, print, 1.0)
+    with pytest.raises(RetryableError) as caught:
+        engine_of(silent, lab.settings, "cluster", errand, None)  # type: ignore[arg-type]
+    assert (caught.value.neighbour, monotonic() - begun < MOST) == ("cluster", True)
+
+
+def test_what_is_under_way_at_one_that_fell_silent_ends(lab: Lab, silent: str) -> None:
+    """A statement, its interruption and the end of its session."""
+    from pyspark.sql.connect.session import SparkSession
+
+    from vitrina.sources.spark.working import Working
+
+    begun = monotonic()
+    session = SparkSession.builder.remote(silent).create()
+    working = Working(session, "cluster", Errand("films, run 1", Event().is_set, print, 0.5))
+    with pytest.raises(Exception, match="took more than"):
+        working.run("SELECT 1", "reading")
+    working.close()
+    working._aside.shutdown(wait=True)
+    assert monotonic() - begun < MOST
