@@ -34,7 +34,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_a_source_that_never_answers_is_away(lab: Lab, silent: str) -> None:
     begun = monotonic()
     with pytest.raises(DatabaseLost, match="cluster has gone"):
-        SPARK.open(Address("cluster", silent, False, {}, lab.settings))
+        SPARK.open(Address("cluster", silent, False, {}, lab.connections.settings))
     assert monotonic() - begun < MOST
 
 
@@ -45,7 +45,7 @@ def test_an_engine_that_never_answers_is_away(lab: Lab, silent: str) -> None:
     begun = monotonic()
     errand = Errand("films, run 1", Event().is_set, print, 1.0)
     with pytest.raises(RetryableError) as caught:
-        engine_of(silent, lab.settings, "cluster", errand, None)  # type: ignore[arg-type]
+        engine_of(silent, lab.connections.settings, "cluster", errand, None)  # type: ignore[arg-type]
     assert (caught.value.neighbour, monotonic() - begun < MOST) == ("cluster", True)
 
 

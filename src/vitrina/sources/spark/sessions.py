@@ -7,6 +7,8 @@ from typing import Any
 from vitrina.domain.errors import ConfigError
 from vitrina.settings import Settings
 from vitrina.sources.engine import Engine, Errand
+from vitrina.sources.spark.asking import SECONDS, answered
+from vitrina.sources.spark.engine import Reading, SparkEngine
 from vitrina.sources.spark.working import Working, leave, reported
 
 # What a value is and what a text means is said here, to every session, and not by whoever runs the cluster: the guard
