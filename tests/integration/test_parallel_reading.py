@@ -1,19 +1,21 @@
 """What an engine's sessions at a Postgres are told, and what they are asked for, by the server itself."""
 
 from contextlib import closing
+from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
 
-from tests.support import Lab
+from tests.support import Lab, wait_for
 from vitrina.domain.errors import ConfigError
 from vitrina.meta.db import connect, transaction
 from vitrina.sources.spark import parallel
 from vitrina.sources.spark.kind import PARALLEL, shown_parallel
 from vitrina.sql.describe import describe
 
+SLOW = "SELECT 1 AS id FROM (SELECT pg_sleep(30) AS slept OFFSET 0) AS x WHERE slept IS NOT NULL"
 HERE = "postgresql://reader:s%26t@shop:5433/db"
 
 
@@ -45,7 +47,7 @@ def test_blanks_of_a_padded_text_are_kept(lab: Lab) -> None:
 
 def test_an_array_of_several_dimensions_is_refused_with_a_remedy(lab: Lab) -> None:
     assert given(lab, "SELECT ARRAY[1, NULL] AS a, '{}'::int[] AS b, NULL::int[] AS c") == [("[1,null]", "[]", None)]
-    with pytest.raises(ConfigError, match="tags has arrays of several dimensions.*read it from a source"):
+    with pytest.raises(ConfigError, match=r"tags has arrays of several dimensions.*read it from a source"):
         given(lab, "SELECT ARRAY[[id]] AS tags FROM (VALUES (1)) AS t (id)")
 
 
@@ -58,6 +60,26 @@ def test_a_key_that_is_not_split_is_not_asked_for_its_ends(lab: Lab) -> None:
         assert parallel._ranges(conn, select, columns, "id", 1) == ["true"]
         with pytest.raises(psycopg.DataError):
             parallel._ranges(conn, select, columns, "id", 2)
+
+
+def test_what_asks_for_the_ends_of_a_key_is_cancelled(lab: Lab) -> None:
+    """It is another session than the reader's own."""
+    app = lab.connections.settings
+    with closing(connect(lab.conninfo, "reader")) as conn:
+        reader = parallel.ParallelPostgres("wide", PARALLEL.abilities, conn, {}, lab.conninfo, app)
+        ending = Thread(target=cancel_once_asked, args=(lab, reader))
+        ending.start()
+        with pytest.raises(psycopg.errors.QueryCanceled), reader.reading_in(None, SLOW, ["id"]):
+            pass
+        ending.join()
+    assert reader.holding == []
+
+
+def cancel_once_asked(lab: Lab, reader: parallel.ParallelPostgres) -> None:
+    """As a run does that is to end."""
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+    wait_for(lambda: lab.sql(asked) == [(1,)])
+    reader.cancel()
 
 
 def test_an_address_is_carried_over_whole() -> None:

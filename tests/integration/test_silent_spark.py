@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Iterator
-from threading import Event
 from time import monotonic
 
 import pytest
@@ -16,6 +15,10 @@ from vitrina.sources.spark.kind import SPARK
 
 pytest.importorskip("pyspark.sql.connect.client")
 MOST = 15  # seconds; with no end of its own it is forever
+
+
+def nothing() -> None:
+    """Stands in a run's way."""
 
 
 @pytest.fixture
@@ -43,7 +46,7 @@ def test_an_engine_that_never_answers_is_away(lab: Lab, silent: str) -> None:
     from vitrina.sources.spark.sessions import engine_of
 
     begun = monotonic()
-    errand = Errand("films, run 1", Event().is_set, print, 1.0)
+    errand = Errand("films, run 1", nothing, print, 1.0)
     with pytest.raises(RetryableError) as caught:
         engine_of(silent, lab.connections.settings, "cluster", errand, None)  # type: ignore[arg-type]
     assert (caught.value.neighbour, monotonic() - begun < MOST) == ("cluster", True)
@@ -57,9 +60,22 @@ def test_what_is_under_way_at_one_that_fell_silent_ends(lab: Lab, silent: str) -
 
     begun = monotonic()
     session = SparkSession.builder.remote(silent).create()
-    working = Working(session, "cluster", Errand("films, run 1", Event().is_set, print, 0.5))
+    working = Working(session, "cluster", Errand("films, run 1", nothing, print, 0.5))
     with pytest.raises(Exception, match="took more than"):
         working.run("SELECT 1", "reading")
     working.close()
     working._aside.shutdown(wait=True)
     assert monotonic() - begun < MOST
+
+
+def test_how_much_a_query_gives_is_told_by_the_first_line_of_its_plan() -> None:
+    """Not by a leaf of it; and a product of guesses is no guess."""
+    from vitrina.sources.spark.reader import _estimate
+
+    join = (
+        "== Optimized Logical Plan ==\nJoin Cross, Statistics(sizeInBytes={})\n:- Range, Statistics(rowCount=7.0E+0)\n"
+    )
+    found = _estimate(join.format("1000.0 B"))
+    assert found is not None
+    assert found.rows == 10
+    assert _estimate(join.format("64.0 EiB")) is None

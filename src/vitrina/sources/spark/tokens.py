@@ -73,7 +73,7 @@ def read_at(words: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
     """The first two parts of each name with a dot that stands where a table may stand: after FROM, JOIN, TABLE, or a
     comma that follows them, if it does not part what is selected."""
     lists, may_come = [False], False  # by parentheses: whether a comma there parts tables; and whether one comes now
-    for word, dot, then in zip(words, words[1:], words[2:]):
+    for word, dot, then in zip(words, words[1:], words[2:], strict=False):
         if may_come and word.is_name and dot.text == "." and then.is_name:
             yield word, then
         is_word = word.kind == "word"
