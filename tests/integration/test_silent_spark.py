@@ -26,10 +26,10 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Its address."""
     from vitrina.sources.spark import reader, sessions
 
-    for module in (reader, sessions):
-        monkeypatch.setattr(module, "SECONDS", 0.5)
+    monkeypatch.setattr(reader, "SECONDS", 0.5)
+    monkeypatch.setattr(sessions, "CONNECT_SECONDS", 0.5)
     for module in (reader, asking):
-        monkeypatch.setattr(module, "END_SECONDS", 0.5, raising=False)
+        monkeypatch.setattr(module, "END_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"sc://127.0.0.1:{server.getsockname()[1]}"
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 SECONDS = 10.0  # for the first answer
-END_SECONDS = 5.0  # for a driver to take what ends something
+END_SECONDS = 10.0  # for a driver to take what ends something
 CLOSED = "closed channel"  # so a call fails that comes after
 SILENT = "it does not answer"
 

@@ -7,7 +7,7 @@ from typing import Any
 from vitrina.domain.errors import ConfigError
 from vitrina.settings import Settings
 from vitrina.sources.engine import Engine, Errand
-from vitrina.sources.spark.asking import SECONDS, answered
+from vitrina.sources.spark.asking import answered
 from vitrina.sources.spark.engine import Reading, SparkEngine
 from vitrina.sources.spark.working import Working, leave, reported
 
@@ -19,6 +19,7 @@ PINNED = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.runSQLOnFiles": "false",
 }
+CONNECT_SECONDS = 30.0  # of a driver that may be busy with others
 TRIES = 3  # of a request: who is longer away than that is waited for by the runner
 
 
@@ -49,7 +50,7 @@ def _connected(url: str, settings: Settings) -> Any:
     session = SparkSession.builder.remote(url).create()
     try:
         session.client.set_retry_policies([DefaultPolicy(max_retries=TRIES)])
-        answered(partial(_settle, session, settings), SECONDS)
+        answered(partial(_settle, session, settings), CONNECT_SECONDS)
     except BaseException:
         leave(session, is_there=False)
         raise
