@@ -13,7 +13,7 @@ from vitrina.sources.source import Address
 from vitrina.sources.spark import asking
 from vitrina.sources.spark.kind import SPARK
 
-pytest.importorskip("pyspark.sql.connect.client")
+pytest.importorskip("pyspark")
 MOST = 15  # seconds; with no end of its own it is forever
 
 
@@ -54,9 +54,11 @@ def test_an_engine_that_never_answers_is_away(lab: Lab, silent: str) -> None:
 
 def test_what_is_under_way_at_one_that_fell_silent_ends(lab: Lab, silent: str) -> None:
     """A statement, its interruption and the end of its session."""
-    from pyspark.sql.connect.session import SparkSession
-
+    from vitrina.sources.spark.client import as_a_program
     from vitrina.sources.spark.working import Working
+
+    with as_a_program():
+        from pyspark.sql.connect.session import SparkSession
 
     begun = monotonic()
     session = SparkSession.builder.remote(silent).create()
