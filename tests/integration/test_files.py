@@ -14,7 +14,7 @@ from vitrina.domain.findings import Code
 from vitrina.domain.pipeline import Pipeline
 from vitrina.neighbours import Neighbours
 from vitrina.sinks.files import draft
-from vitrina.sinks.registry import look_at_sinks
+from vitrina.sinks.registry import look_at_sinks, tidy
 from vitrina.testing import SinkConformance
 from vitrina.testing.marts import assert_equal, failed, items, went
 
@@ -144,6 +144,29 @@ def test_a_manifest_of_somebody_else_is_left_alone(files: FilesSink, text: str) 
     files.put(MANIFEST, text.encode())
     assert "did not write" in failed(files, items(files))
     assert files.get(MANIFEST) == text.encode()
+
+
+def test_a_warehouse_that_is_behind_its_files_makes_them_anew_once(files: FilesSink) -> None:
+    """The number of the new edition is that of the one that is served."""
+    pipeline = items(files)
+    went(files, pipeline)
+    files.lab.sql(f"DELETE FROM etl.etl_indexes; DROP TABLE etl_shadow.d_{pipeline.id.hex}_1")
+    assert went(files, pipeline) == (10, 0)
+    assert_equal(files, pipeline)
+    made = files.manifest
+    assert went(files, pipeline) == (0, 0)
+    assert files.manifest == made
+
+
+def test_a_place_that_cannot_be_read_keeps_no_other_from_being_tidied(files: FilesSink) -> None:
+    files.lab.configure(es_grace_seconds=3600)
+    pipeline = items(files)
+    for _ in range(3):
+        went(files, pipeline, rebuild=True)
+    (files.folder.parent / "a file").touch()
+    files.lab.sql("UPDATE etl.etl_indexes SET target = replace(target, 'mart/', 'a file/') WHERE generation = 2")
+    tidy(files.lab.db, files.lab.connections.settings.model_copy(update={"es_grace_seconds": 0}))
+    assert files.lab.sql("SELECT generation FROM etl.etl_indexes WHERE state = 'retired'") == [(2,)]
 
 
 def test_two_pipelines_keep_no_one_mart(files: FilesSink) -> None:

@@ -56,7 +56,7 @@ def test_a_runner_that_is_killed(cluster: Cluster, point: str) -> None:
 @pytest.mark.faults
 def test_an_executor_that_is_killed_amid_a_comparison(apart: Cluster) -> None:
     """Spark computes again what it had; nobody here notices."""
-    pipeline = apart.add(200, source_query=SLOW.format(20_000))
+    pipeline = apart.add(200, source_query=SLOW.format(4_000))
     runs = Thread(target=apart.lab.run, args=(pipeline,))
     runs.start()
     wait_for(lambda: is_at_work(apart), 120)
@@ -71,7 +71,7 @@ def test_an_executor_that_is_killed_amid_a_comparison(apart: Cluster) -> None:
 @pytest.mark.faults
 def test_a_driver_that_is_killed_amid_a_comparison_and_comes_back(apart: Cluster) -> None:
     """The run is put off as in any outage, and goes on when the engine answers again."""
-    pipeline = apart.add(200, source_query=SLOW.format(20_000))
+    pipeline = apart.add(200, source_query=SLOW.format(4_000))
     assert apart.lab.request(pipeline)
     apart.lab.configure(outage_pause_seconds=1, backoff_seconds=[0.2])
     with apart.lab.runner():

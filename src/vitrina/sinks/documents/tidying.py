@@ -23,15 +23,15 @@ def drop_orphans(conn: Connection) -> None:
 
 def remove_retired(conn: Connection, retired: Sequence[Edition], open_store: Callable[[Edition], Store]) -> None:
     """Whatever cannot be removed now is tried again by the next tidying."""
-    try:
-        for edition in retired:
+    for edition in retired:
+        try:
             with closing(open_store(edition)) as store:
                 remove(store, edition)
             with translated(), conn.transaction():
                 forget(conn, edition)
             log.info("old index removed", index=edition.index)
-    except VitrinaError as error:
-        log.warning("old index kept", reason=str(error))
+        except VitrinaError as error:
+            log.warning("old index kept", index=edition.index, reason=str(error))
 
 
 def remove(store: Store, edition: Edition) -> None:

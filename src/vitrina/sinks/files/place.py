@@ -3,6 +3,7 @@
 A bucket that does not answer, or answers that it cannot now, is away: who needs it waits. One that refuses is not.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from vitrina.sinks.parquet.patience import Patience
 
 FOLDER = "file://"
 BUCKETS = "s3:"  # by which all of them are known: one sign-in, and one endpoint
+ENDPOINT = re.compile(r"(https?://[A-Za-z0-9.\[\]:_-]+/?)?")  # whatever else it is ends the thread that opens it
 REMEDY = (
     "check that the bucket is there, VITRINA_LAKE_ENDPOINT and VITRINA_LAKE_REGION, and whose key it is: it needs "
     "s3:ListBucket, GetObject, PutObject, DeleteObject and AbortMultipartUpload there"
@@ -34,10 +36,12 @@ class Place:
     patience: Patience
 
     def __post_init__(self) -> None:
-        """As with a lake: half a sign-in is none."""
+        """As with a lake: half a sign-in is none. An address that is none may hold a secret, and is not shown."""
         if (self.settings.lake_access_key is None) is not (self.settings.lake_secret_key is None):
             remedy = "set both, or neither: then the environment of AWS or the machine's role signs in"
             raise ConfigError("of VITRINA_LAKE_ACCESS_KEY and VITRINA_LAKE_SECRET_KEY only one is set", remedy)
+        if self.is_bucket and not ENDPOINT.fullmatch(self.settings.lake_endpoint or ""):
+            raise ConfigError("VITRINA_LAKE_ENDPOINT is no address of a bucket", "set it to https://host:port")
 
     @property
     def is_bucket(self) -> bool:

@@ -97,7 +97,8 @@ class FilesStore(Store):
 
     def mark(self, name: str) -> Mark | None:
         """Whose it says it is, and what tells it from another of its number."""
-        version = self.version(name)
+        is_begun = self.drafted and self.drafted.edition == self._number(name)  # the served one may have its number
+        version = self.drafted if is_begun else self.version(name)
         return Mark(version.pipeline, version.id) if version else None
 
     def served(self) -> Mapping[str, Mark]:

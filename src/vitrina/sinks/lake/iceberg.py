@@ -299,6 +299,8 @@ def unused(table: LakeTable, seconds: float) -> list[str]:
     for snapshot in metadata.snapshots:
         used.add(snapshot.manifest_list)
         for manifest in snapshot.manifests(io):
+            if manifest.manifest_path in used:
+                continue
             used.add(manifest.manifest_path)
             used |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io)}
     until, known = time.time() - seconds, set(map(spelled, used))

@@ -11,10 +11,11 @@ def among(rows: Any, gone: Any) -> Any:
     names = gone.column_names
     if len(names) == 1:
         return pc.is_in(_plain(rows[names[0]]), value_set=_plain(gone[names[0]]).combine_chunks())
-    keys = pa.table({name: _plain(gone[name]) for name in names}).append_column("there", _all_true(gone.num_rows))
-    numbered = pa.table({name: _plain(rows[name]) for name in names})
-    numbered = numbered.append_column("n", pa.array(range(rows.num_rows), pa.int64()))
-    joined = numbered.join(keys.group_by(names).aggregate([("there", "any")]), keys=names, join_type="left outer")
+    own = [f"k{i}" for i in range(len(names))]  # a name of theirs may be read as a path, or be ours
+    keys = pa.Table.from_arrays([*map(_plain, gone.columns), _all_true(gone.num_rows)], [*own, "there"])
+    numbers = pa.array(range(rows.num_rows), pa.int64())
+    numbered = pa.Table.from_arrays([*(_plain(rows[name]) for name in names), numbers], [*own, "n"])
+    joined = numbered.join(keys.group_by(own).aggregate([("there", "any")]), keys=own, join_type="left outer")
     return joined.sort_by("n")["there_any"].fill_null(False)
 
 
