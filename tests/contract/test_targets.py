@@ -1,11 +1,14 @@
 """A pipeline of several targets over HTTP: made, edited, run, and asked as one, or target by target."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests.contract.server import CHANGED_FILMS, Api, config
 from tests.contract.test_console import sign_in
-from tests.patience import wait
+from tests.patience import wait, wait_for
+from vitrina.cli import changes
 from vitrina.client import Client
+from vitrina.meta.db import connect
 from vitrina.runner.main import Runner
 
 TARGETS = ["analytics.one", "analytics.two"]
@@ -157,3 +160,51 @@ def test_the_page_of_the_whole_has_a_row_for_each_and_that_of_one_leads_back(api
             assert console.get(path).status_code == 200, path
         assert "run requested" in console.post("/pipelines/films/run").headers["HX-Trigger"]
     assert api.get("/pipelines/films")["status"] == "RUN_REQUESTED"
+
+
+def test_the_whole_is_not_deleted_under_a_target_that_runs_whatever_the_others_are(api: Api) -> None:
+    api.post("/pipelines", shared())
+    api.lab.sql("UPDATE etl.etl_pipelines SET status = 'RUNNING' WHERE name = %s", ONE)
+    for status in ("RUNNING", "FAILED"):
+        api.lab.sql("UPDATE etl.etl_pipelines SET status = %s WHERE name = %s", status, TWO)
+    refused = api.ask("DELETE", "/pipelines/films")
+    assert (refused.status_code, ONE in refused.json()["detail"]) == (409, True)
+    [edit] = changes.compare([], [api.get("/pipelines/films")], prune=True).changes
+    assert [error["code"] for error in edit.errors] == ["deleted_under_way"]
+
+
+def test_an_edit_that_leaves_out_the_target_that_there_is_is_refused(api: Api) -> None:
+    made = api.create()
+    refused = api.patch("films", {"target_table": None, "targets": TARGETS})
+    assert (refused.status_code, "is not among the targets" in refused.json()["detail"]) == (409, True)
+    assert api.get("/pipelines/films")["id"] == made["id"]
+
+
+def test_asking_again_while_a_target_takes_rows_and_for_newer_rows(api: Api) -> None:
+    api.post("/pipelines", shared())
+    api.post("/pipelines/films/run")
+    api.lab.sql("UPDATE etl.etl_pipelines SET due_at = '2020-01-01' WHERE part_of IS NOT NULL")
+    with connect(api.lab.conninfo, "taking") as other, other.transaction():
+        other.execute("SELECT FROM etl.etl_pipelines WHERE name = 'films' FOR KEY SHARE")  # as a foreign key does
+        assert api.post("/pipelines/films/run").json()["changed"] is False
+    assert api.lab.value(
+        "SELECT min(due_at) > now() - interval '1 min' FROM etl.etl_pipelines WHERE part_of IS NOT NULL"
+    )
+
+
+def test_a_format_is_for_the_targets_that_have_one(api: Api) -> None:
+    mixed = shared(targets=["analytics.one", "file:///nowhere/films"], format="parquet")
+    found = api.post("/validate", mixed).json()["findings"]
+    assert [f for f in found if "format is for" in f["message"]] == []
+    assert "format is for another kind" in api.post("/pipelines", shared(format="parquet")).text
+
+
+def test_a_target_that_is_claimed_while_somebody_deletes_the_whole_is_seen(api: Api) -> None:
+    api.post("/pipelines", shared())
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%%NO KEY UPDATE%%'"
+    with connect(api.lab.conninfo, "claiming") as other, ThreadPoolExecutor() as pool:
+        with other.transaction():
+            other.execute("UPDATE etl.etl_pipelines SET status = 'RUNNING' WHERE name = %s", [TWO])
+            asked = pool.submit(api.ask, "DELETE", "/pipelines/films")
+            wait_for(lambda: api.lab.value(waits) == 1)
+        assert (asked.result().status_code, TWO in asked.result().json()["detail"]) == (409, True)

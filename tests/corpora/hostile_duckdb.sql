@@ -242,6 +242,15 @@ SELECT sleep_ms(1000) AS id
 -- name: who asks
 SELECT current_user AS id
 
+-- name: who asks, in a word
+SELECT user AS id
+
+-- name: who asks, in another word
+SELECT SESSION_USER AS id
+
+-- name: where one is
+SELECT current_catalog AS id
+
 -- name: a log line
 SELECT write_log('x') AS id
 
@@ -259,6 +268,21 @@ SELECT * FROM content.session
 
 -- name: a view over a view over the session
 SELECT * FROM content.behind
+
+-- name: a view over the session, in other letters
+SELECT * FROM content.SESSION
+
+-- name: a view over the session, in a schema of other letters
+SELECT * FROM Content.session
+
+-- name: a view over the session, behind the name of the database
+SELECT * FROM lake.v
+
+-- name: a view over the session, behind the name of the database and of its schema
+SELECT * FROM LAKE.main.V
+
+-- name: a view over the session, whose name is another view
+SELECT * FROM content."a AS SELECT 1 --"
 
 -- name: a view that runs a text
 SELECT * FROM content.runs

@@ -130,6 +130,24 @@ SELECT a.* FROM VALUES (1) AS t(id) JOIN text.`{outside}` AS a
 -- name: a relative file
 SELECT * FROM text.`passwd`
 
+-- name: a file, the path unquoted
+SELECT * FROM text.passwd
+
+-- name: a file, the path unquoted, after a comma
+SELECT a.* FROM range(1) AS a, text.passwd
+
+-- name: a file, the path unquoted, in parentheses
+SELECT * FROM (csv.passwd)
+
+-- name: a file as a table
+TABLE text.passwd
+
+-- name: options of a table, which the server of another database runs
+SELECT * FROM pg.public.t WITH (sessionInitStatement='DROP TABLE t')
+
+-- name: options of a table, where it is
+SELECT * FROM pg.public.t WITH /* x */ (url = 'jdbc:postgresql://elsewhere/db') AS t
+
 -- name: random
 SELECT rand() AS id
 
@@ -144,6 +162,15 @@ SELECT * FROM VALUES (1), (2) AS t(id) TABLESAMPLE (50 PERCENT)
 
 -- name: who asks
 SELECT current_user() AS id
+
+-- name: a sample, and a word that comes later
+SELECT 1 AS repeatable FROM VALUES (1), (2) AS t(id) TABLESAMPLE (50 PERCENT) AS repeatable
+
+-- name: who asks, without parentheses
+SELECT CURRENT_USER AS id
+
+-- name: who has asked, without parentheses
+SELECT session_user AS id
 
 -- name: the version
 SELECT version() AS id

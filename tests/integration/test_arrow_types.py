@@ -175,3 +175,50 @@ def test_times_of_day_and_days_are_python_s(db: psycopg.Connection[Any]) -> None
         with db.transaction(force_rollback=True):
             by_bytes(db, Column("x", type_), pa.array([value]))
             assert db.execute("SELECT x FROM came LIMIT 1").fetchall() == [(value,)]
+
+
+FOREIGN_NAN = pa.array([-(2**51) + 1, 0], pa.int64()).view(pa.float64())
+ARRAYS = [
+    pa.ListArray.from_arrays([0, 1, 1, 2], FOREIGN_NAN),
+    pa.ListArray.from_arrays(pa.array([0, 2, 3, 3, 4], pa.int32()), pa.concat_arrays([FOREIGN_NAN, FOREIGN_NAN]))[1:],
+    pa.LargeListArray.from_arrays([0, 1, 1, 2], FOREIGN_NAN),
+    pa.FixedSizeListArray.from_arrays(FOREIGN_NAN, 1),
+    pa.array([None, [float("nan"), None], []], pa.list_(pa.float64())),
+    pa.array([None, None], pa.list_(pa.float64())),
+    pa.array([], pa.list_(pa.float64())),
+]
+
+
+@pytest.mark.parametrize("values", ARRAYS, ids=lambda values: str(len(values)))
+def test_what_is_no_number_is_one_in_arrays_too(db: psycopg.Connection[Any], values: Any) -> None:
+    with db.transaction(force_rollback=True):
+        by_bytes(db, Column("x", "double precision[]"), values)
+        by_text(db, Column("x", "double precision[]"), values)
+        texts = [None if row is None else "{" + ",".join(map(told, row)) + "}" for row in values.to_pylist()]
+        assert [row for (row,) in db.execute("SELECT x::text FROM came")] == texts * 2
+        pairs = """SELECT count(*) FROM (SELECT x, row_number() OVER () AS n FROM came) a
+                   FULL JOIN (SELECT x, row_number() OVER () AS n FROM said) b USING (n)
+                   WHERE record_image_ne(ROW(a.x), ROW(b.x))"""
+        assert db.execute(pairs).fetchall() == [(0,)]
+
+
+def told(number: float | None) -> str:
+    return "NULL" if number is None else "NaN" if number != number else f"{number:g}"
+
+
+@pytest.mark.parametrize("count", [2**63 - 1, -(2**63 - 1)])
+@pytest.mark.parametrize("type_", ["timestamp without time zone[]", "date[]"])
+def test_what_is_infinite_is_refused_in_arrays(type_: str, count: int) -> None:
+    moments = pa.array([count], pa.int64()).cast(pa.timestamp("us"))
+    days = pa.array([count // 2**32 + (count < 0)], pa.int32()).cast(pa.date32())
+    values = pa.ListArray.from_arrays([0, 1], days if type_ == "date[]" else moments)
+    for write in (blocks, lambda batches, columns: text_batches(iter(batches), columns, 10)):
+        with pytest.raises(ConfigError, match=r"column at is .*infinite"):
+            list(write([pa.RecordBatch.from_arrays([values], ["x"])], [Column("at", type_)]))
+
+
+def test_what_stands_behind_a_null_is_not_looked_at() -> None:
+    hidden = pa.array([2**63 - 1], pa.int64()).cast(pa.timestamp("us"))
+    values = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), hidden, mask=pa.array([True]))
+    batch = pa.RecordBatch.from_arrays([values], ["x"])
+    assert b"".join(blocks([batch], [Column("x", "timestamp without time zone[]")]))

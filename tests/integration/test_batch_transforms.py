@@ -12,8 +12,12 @@ import pytest
 from tests.integration.test_transforms import INCREMENTAL, MODES, VALUES, mart, things, went
 from tests.support import Lab
 from vitrina import transform
+from vitrina.domain.errors import ConfigError
+from vitrina.sql.describe import Column
 from vitrina.transforms import REGISTRY
+from vitrina.transforms.arrow import AsArrow
 from vitrina.transforms.chain import load_transforms
+from vitrina.transforms.keys import ExactKeys
 
 FORMS = pytest.mark.parametrize("form", ["columns", "arrow"])
 
@@ -345,3 +349,17 @@ def test_a_function_sees_exact_types(lab: Lab) -> None:
     went(lab, lab.add(type="PYTHON", python_task="look", source_query=select, key=["id"]))
     types = ["int32", "decimal128(5, 2)", "string", "timestamp[us, tz=UTC]", "string", "string", "bool", "float"]
     assert list(seen[0].values()) == [*types, "string", "binary"]
+
+
+def test_keys_that_are_written_alike_are_two() -> None:
+    """A string is not the value that it spells."""
+    keys = ExactKeys.of([["None", None, "1.5", 1.5, "(1, 2)", (1, 2)]])
+    assert keys.repeated() is None
+    assert ExactKeys.of([[None]]).made_up(ExactKeys.of([["None"]])) == 0
+
+
+@pytest.mark.parametrize("given", [pa.array([1, 2]), pa.chunked_array([[1, 2]])])
+def test_a_plain_column_is_no_table(given: Any) -> None:
+    before = AsArrow.parsed(b"", (Column("id", "integer"),))
+    with pytest.raises(ConfigError, match=r"returned .*Array, which is no table"):
+        before.taken(given, before.columns)

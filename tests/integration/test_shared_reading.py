@@ -179,3 +179,68 @@ def test_tidying_leaves_what_a_target_may_still_take_and_drops_the_rest(lab: Lab
     lab.sql("UPDATE etl.etl_leases SET owner = NULL, expires_at = NULL")
     PipelineManager(lab.db).tidy()
     assert not lab.value(there, f"etl_stage.r_{whole.id.hex}")
+
+
+def first_of_two(lab: Lab) -> Pipeline:
+    """Both are asked for, and the first has read for both."""
+    whole = counted(lab)
+    with lab.db.transaction():
+        for target in BOTH:
+            assert lab.request(member(lab, target))
+    Runner(lab.connections).run_once(member(lab, BOTH[0]).id)
+    assert lab.value("SELECT rows = (SELECT count(*) FROM content.counted) FROM etl.etl_readings")
+    return whole
+
+
+def test_rows_that_a_crash_took_are_read_anew(lab: Lab) -> None:
+    whole = first_of_two(lab)
+    lab.sql(f"TRUNCATE etl_stage.r_{whole.id.hex}")  # as a server does that recovers, which has not started since
+    Runner(lab.connections).run_once(member(lab, BOTH[1]).id)
+    lab.assert_equal(whole, BOTH[1])
+    assert read_for_all(lab, BOTH[1]) == [True]
+
+
+def test_the_note_of_a_reading_goes_with_its_rows(lab: Lab) -> None:
+    assert lab.value("SELECT relpersistence FROM pg_class WHERE oid = 'etl.etl_readings'::regclass") == "u"
+
+
+def test_who_comes_while_another_replaces_the_reading_waits_without_a_lock_and_can_be_paused(lab: Lab) -> None:
+    """Longer than lock_timeout, as far as anybody can tell: nobody is ever seen to wait for a lock."""
+    first_of_two(lab)
+    two = member(lab, BOTH[1])
+    reading = (
+        "SELECT pg_advisory_xact_lock(hashtextextended('vitrina reading ' || part_of::text, 0)) FROM etl.etl_pipelines"
+    )
+    with connect(lab.conninfo, "reading") as other, lab.runner(), other.transaction():
+        other.execute(f"{reading} WHERE id = %s", [two.id])
+        other.execute("DELETE FROM etl.etl_readings")
+        lab.sql("UPDATE etl.etl_pipelines SET status = 'RUN_REQUESTED' WHERE id = %s AND status = 'IDLE'", two.id)
+        wait_for(lambda: lab.value(f"SELECT count(*) FROM ({WAITING}) AS w") == 1)
+        assert lab.sql("SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == []
+        assert PipelineRepo(lab.db).request_pause(two.id)
+        wait_for(lambda: lab.status(two) == "PAUSED")
+
+
+def test_who_reads_anew_waits_without_a_lock_for_one_that_still_takes_the_old_rows(lab: Lab) -> None:
+    whole = first_of_two(lab)
+    two = member(lab, BOTH[1])
+    lab.sql("UPDATE etl.etl_pipelines SET due_at = clock_timestamp() WHERE id = %s", two.id)
+    lab.sql("UPDATE etl.etl_pipelines SET status = 'RUN_REQUESTED' WHERE id = %s", member(lab, BOTH[0]).id)
+    asks = "SELECT FROM pg_stat_activity WHERE query LIKE '%%SELECT FROM gone%%' AND usename = 'vitrina_runner'"
+    with connect(lab.conninfo, "taking") as other, lab.runner():
+        with other.transaction():
+            other.execute("SELECT FROM etl.etl_readings FOR KEY SHARE")
+            wait_for(lambda: lab.value(f"SELECT count(*) FROM ({asks}) AS w") == 1)
+            assert lab.sql("SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == []
+        wait_for(lambda: lab.status(two) == "IDLE")
+    lab.assert_equal(whole, BOTH[1])
+
+
+def test_what_is_asked_for_once_more_is_not_given_what_was_read_before(lab: Lab) -> None:
+    whole = first_of_two(lab)
+    lab.sql("UPDATE content.counted SET title = 'since then'")
+    two = member(lab, BOTH[1])
+    assert not lab.request(two)
+    PipelineRepo(lab.db).ask_again(two.id)
+    Runner(lab.connections).run_once(two.id)
+    lab.assert_equal(whole, BOTH[1])

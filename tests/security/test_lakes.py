@@ -23,6 +23,8 @@ LAKE = (
     "CREATE MACRO content.leaks() AS TABLE SELECT * FROM duckdb_settings()",
     'CREATE VIEW content.session AS SELECT name AS id, value AS "AS b" FROM duckdb_settings()',
     "CREATE VIEW content.behind AS SELECT id FROM content.session",
+    "CREATE VIEW v AS SELECT name AS id FROM duckdb_settings()",
+    'CREATE VIEW content."a AS SELECT 1 --" AS SELECT name AS id FROM duckdb_settings()',
     "CREATE VIEW content.runs AS SELECT id FROM query('SELECT 1 AS id')",
     "CREATE VIEW content.plain AS SELECT id, lower(title) AS title FROM content.films",
 )
@@ -114,6 +116,7 @@ def test_what_is_honest_passes(reader: DuckReader, place: dict[str, str]) -> Non
         f"SELECT a FROM read_csv('{place['inside']}')",
         "SELECT id FROM content.films TABLESAMPLE 10% (bernoulli, 3)",
         "SELECT unnest(range(3)) AS id",
+        "SELECT f.user FROM (SELECT id AS user FROM content.films) AS f",
         "SELECT sum(id) FILTER (id > 1) AS s, avg(id) AS a, date_trunc('month', max(DATE '2020-01-01')) AS m"
         " FROM content.films",
     ):

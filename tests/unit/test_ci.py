@@ -117,13 +117,13 @@ def test_a_quick_test_that_fails_twice_fails_the_run_at_once(tmp_path: Path) -> 
     assert "UNSTEADY" not in done.stdout
     assert "TOOK lint" in done.stdout
     assert "TOOK test" not in done.stdout
-    assert "test failed, twice: see .ci/logs/test.log" in done.stderr
+    assert "test did not pass: see .ci/logs/test.log" in done.stderr
 
 
 def test_of_the_rest_all_are_run_and_what_fails_twice_is_told_of_last(tmp_path: Path) -> None:
     done = run_ci(tmp_path, FINE, long=ALWAYS)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "test-long failed, twice: see .ci/logs/test-long.log"
+    assert done.stderr.splitlines()[-1] == "test-long did not pass: see .ci/logs/test-long.log"
     for suite in ("test", *(f"test-{name}" for name in NEIGHBOURS)):
         assert f"TOOK {suite}: " in done.stdout, suite
 

@@ -19,7 +19,9 @@ SELECT id, balance, 'é ' || id AS name, CASE WHEN id % 3 = 0 THEN NULL ELSE id 
        date '0001-01-01' + id::int AS day, md5(id::text)::uuid AS code,
        timestamp '2026-01-01 00:00:00.5' + id * interval '1 second' AS naive,
        id / 3.0::float8 AS ratio, -0.0::float8 AS zero,
-       ARRAY['a', NULL, 'b' || id] AS tags, sha256(id::text::bytea) AS bytes, jsonb_build_object('id', id) AS doc
+       ARRAY['a', NULL, 'b' || id] AS tags, 'a'::char(3) AS padded,
+       (timestamptz '2026-01-01 12:00+00')::text AS shown,
+       sha256(id::text::bytea) AS bytes, jsonb_build_object('id', id) AS doc
 FROM content.account
 """
 

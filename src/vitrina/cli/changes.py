@@ -203,8 +203,9 @@ def _in_the_way(change: Edit, row: Json) -> bool:
 
 def _deletion(row: Json) -> Edit:
     change = Edit("delete", row["name"], stored=row)
-    if row["status"] in UNDER_WAY:
-        change.refuse("status", Code.DELETED_UNDER_WAY, status=row["status"])
+    busy = [each["status"] for each in row.get("members") or [row] if each["status"] in UNDER_WAY]
+    if busy:
+        change.refuse("status", Code.DELETED_UNDER_WAY, status=busy[0])
     return change
 
 

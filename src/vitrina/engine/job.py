@@ -156,6 +156,10 @@ class Sharing(Protocol):
         """The rows that the query gives, into a target's own stage; how many, and whether it was read for that."""
         ...
 
+    def leave(self, conn: Connection) -> None:
+        """Once nothing more can be wrong with them: others may wait for it until the step is done."""
+        ...
+
 
 class Beyond(Protocol):
     """A mart that is not in this database: what is really there, against what was sent and has arrived."""

@@ -26,6 +26,7 @@ from vitrina.engine.work import NO_NULLS, ONCE, Work
 from vitrina.meta.db import Connection
 
 MANY, MOST = 9, 200  # batches: fewer may pay in any case, more are no dearer together than so many of half a per cent
+CHEAP = 10_000.0  # what costs the planner less may as well be computed once more
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,9 @@ class Load:
 
     def _why_never(self) -> Because | None:
         """Why no range would pay, whatever its ends: so many of half a per cent are all that there is."""
-        _, rows = self.job.reader.cost(self.work.query.whole())
+        cost, rows = self.job.reader.cost(self.work.query.whole())
         batches = -(-int(rows) // self.job.rows_at_once)
-        if batches < MANY:
+        if batches < MANY or cost < CHEAP:
             return None
         query = self.work.query.with_unknown_args().by_range(lower=True, upper=True)
         why = self.work.why_costly(query, [], min(batches, MOST))

@@ -10,13 +10,13 @@ import json
 import time
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
-from psycopg import sql
+from psycopg import Rollback, sql
 
 from vitrina.engine.filling import copy_across
-from vitrina.engine.job import Job, Pour, execute
+from vitrina.engine.job import Job, Pour, execute, fetch
 from vitrina.engine.query import QueryText
 from vitrina.engine.stage import Scratch, Stage
 from vitrina.failpoints import reach
@@ -49,48 +49,55 @@ class Company:
     def fill(self, stage: Stage, job: Job, pour: Pour, conn: Connection) -> tuple[int, bool]:
         """The rows that the query gives, into a target's own stage; how many, and whether it was read for that."""
         common, meaning = Common(self.whole, _columns(job)), _meaning(job)
-        taken_at, was_read = self._await(conn, meaning, job), False
-        if taken_at is None:
-            taken_at, was_read = self._read(common, meaning, job, pour, conn), True
+        was_read = not self._await(common, meaning, job, conn)
+        if was_read:
+            self._read(common, meaning, job, pour, conn)
         reach("shared reading")
-        rows = _take(common, stage, job, conn)
-        taken_by = self._ask(conn, "take", taken_at=taken_at)["taken_by"]
-        if not self._ask(conn, "wanted", taken_by=taken_by, taken_at=taken_at)["found"]:
-            self._forget(common, conn)
-        return rows, was_read
+        return _take(common, stage, job, conn), was_read
 
-    def _await(self, conn: Connection, meaning: str, job: Job) -> datetime | None:
-        """When it was read that what is there now was read; None: nothing is, and it is ours to read."""
-        while True:
-            found = self._look(conn, meaning)
-            if found or self._ask(conn, "try")["ours"]:
-                return found or self._look(conn, meaning)  # somebody may have been faster between the two
-            job.check()
-            time.sleep(PAUSE_SECONDS)
+    def leave(self, conn: Connection) -> None:
+        """This target has its rows. Last in a step: two that do so at once wait for each other."""
+        taken = self._ask(conn, "take")
+        if not self._ask(conn, "wanted", **taken)["found"] and self._ask(conn, "forget")["gone"]:
+            Common(self.whole, ()).drop(conn)
 
-    def _look(self, conn: Connection, meaning: str) -> datetime | None:
-        with translated():
+    def _await(self, common: Common, meaning: str, job: Job, conn: Connection) -> bool:
+        """Whether there is a reading, which we hold now; else it is ours to read."""
+        while not self._holds(common, meaning, conn):
+            if self._ask(conn, "try")["ours"]:
+                return self._holds(common, meaning, conn)  # somebody may have been faster between the two
+            _pause(job)
+        return True
+
+    def _holds(self, common: Common, meaning: str, conn: Connection) -> bool:
+        """With all the rows that it had: a crash empties the table."""
+        with translated(), conn.transaction() as held:
             row = fetch_one(conn, SQL["find"], self._params(meaning=meaning))
-        return row["taken_at"] if row else None
+            if row is None or _count(common, conn) != row["rows"]:
+                raise Rollback(held)  # who reads anew shall not wait for us
+            return True
+        return False
 
-    def _read(self, common: Common, meaning: str, job: Job, pour: Pour, conn: Connection) -> datetime:
-        """Once, for all that come since."""
-        taken_at: datetime = self._ask(conn, "try")["now"]
-        self._forget(common, conn)
+    def _read(self, common: Common, meaning: str, job: Job, pour: Pour, conn: Connection) -> None:
+        """Once, for all that come since. Whoever still takes what was read before is waited for, without a lock."""
+        while (found := self._ask(conn, "forget"))["was_there"] and not found["gone"]:
+            _pause(job)
+        taken_at = self._as_of(job, conn)
         common.create(conn)
         if _is_built(job):
             copy_across(job.reader, QueryText(job.plan.select, common.columns, ()).whole(), common, conn)
         else:
             pour(common, conn)
         with translated():
-            conn.execute(SQL["keep"], self._params(meaning=meaning, taken_at=taken_at))
+            kept = self._params(meaning=meaning, taken_at=taken_at, rows=_count(common, conn))
+            conn.execute(SQL["keep"], kept)
             conn.execute(sql.SQL("ANALYZE {}").format(common.identifier))
-        return taken_at
 
-    def _forget(self, common: Common, conn: Connection) -> None:
-        with translated():
-            conn.execute(SQL["forget"], self._params())
-        common.drop(conn)
+    def _as_of(self, job: Job, conn: Connection) -> datetime:
+        """As of when it is read at the latest: a file, as it was when the attempt opened it."""
+        if job.reader.abilities.speaks_sql:
+            return cast(datetime, self._ask(conn, "try")["now"])
+        return cast(datetime, self._ask(conn, "begun")["tried_at"])
 
     def _ask(self, conn: Connection, name: str, **more: Any) -> dict[str, Any]:
         with translated():
@@ -103,6 +110,15 @@ class Company:
         return {"whole": self.whole, "pipeline_id": self.pipeline_id, "since": self.since, "relation": relation} | more
 
 
+def _pause(job: Job) -> None:
+    job.check()
+    time.sleep(PAUSE_SECONDS)
+
+
+def _count(common: Common, conn: Connection) -> int:
+    return int(fetch(conn, sql.SQL("SELECT count(*) AS rows FROM {}").format(common.identifier))["rows"])
+
+
 def _columns(job: Job) -> tuple[Column, ...]:
     """Documents are built by each target for itself."""
     return job.described if _is_built(job) else job.output
@@ -110,6 +126,12 @@ def _columns(job: Job) -> tuple[Column, ...]:
 
 def _is_built(job: Job) -> bool:
     return job.select != job.plan.select
+
+
+def may_be_shared(job: Job) -> bool:
+    """Documents over a shared reading are built in the warehouse, by the runner: only of types that mean the same
+    there, and that bring no code of anybody's along."""
+    return not _is_built(job) or all(c.builtin and not c.type.startswith("record") for c in job.described)
 
 
 def _take(common: Common, stage: Stage, job: Job, conn: Connection) -> int:

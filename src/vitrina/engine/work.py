@@ -149,6 +149,8 @@ class Work:
             read, _ = self.pour(self.stage, conn)
         rows = self.stage.finish(conn)
         self.refuse_null_keys(conn, self.stage.identifier)
+        if self.job.sharing:
+            self.job.sharing.leave(conn)
         told: Data = {"rows": rows, "why": why, **fields}
         result = StepResult(Event.STAGED, Counts(read=read), FullPosition("stage"), told)
         return result, replace(self, staged_rows=rows)

@@ -152,10 +152,9 @@ def stall_limit(lease_seconds: float) -> str:
     return f"{int(lease_seconds * 800)}ms"
 
 
-def _setting(name: str) -> sql.Composable:
+def _setting(name: str, value: sql.Composable) -> sql.Composable:
     """For this transaction. How much of the disk a session may fill is up to superusers and whom they let: where this
     role may not say it, the server's or the role's own limit holds, and one that is lower holds anyway."""
-    value = sql.Placeholder(name)
     said = sql.SQL("pg_catalog.set_config({}, {}, true)").format(sql.Literal(name), value)
     return sql.SQL(BOUNDED).format(said, value) if name == TEMP_FILES else said
 
@@ -163,7 +162,14 @@ def _setting(name: str) -> sql.Composable:
 @cache
 def _settings(names: tuple[str, ...]) -> bytes:
     """The statement that begins every batch: composed once."""
-    return sql.SQL("SELECT {}").format(sql.SQL(", ").join(map(_setting, names))).as_bytes(None)
+    said = [_setting(name, sql.Placeholder(name)) for name in names]
+    return sql.SQL("SELECT {}").format(sql.SQL(", ").join(said)).as_bytes(None)
+
+
+def settings_text(settings: Mapping[str, str]) -> sql.Composed:
+    """The same with its values, for a transaction that somebody else begins."""
+    said = [_setting(name, sql.Literal(value)) for name, value in {**PINNED, **settings}.items()]
+    return sql.SQL("SELECT {}").format(sql.SQL(", ").join(said))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from vitrina.engine.asking import Asked
 from vitrina.engine.changed import Changes
 from vitrina.engine.checks import Checks, Standing
 from vitrina.engine.job import Job
-from vitrina.engine.shared import Company
+from vitrina.engine.shared import Company, may_be_shared
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.checks import CheckRepo
 from vitrina.meta.repos.leases import Claim
@@ -49,7 +49,7 @@ class Assembly:
         upstream.keep(claim.pipeline_id, claim.version, plan.target, reads_of(self.reader, plan))
         key = resolve_key(conn, plan) if plan.transforms else plan.key
         checks = Checks(plan, self.control.check, self._vet_checks, self._standing(conn))
-        return replace(
+        job = replace(
             make_job(claim.pipeline_id, self.pipeline, plan, self.reader, key, settings, self.control.check),
             options=claim.options,
             position=self._position(),
@@ -62,6 +62,7 @@ class Assembly:
             sharing=self._company(conn),
             changes=Changes(plan.keep_changes) if plan.keep_changes else None,
         )
+        return job if may_be_shared(job) else replace(job, sharing=None)
 
     def _company(self, conn: Connection) -> Company | None:
         """Other targets of the query that are due too. A position that has to be no older than its rows shares none."""

@@ -83,6 +83,8 @@ def _without(can: Abilities) -> dict[str, Any]:
         left |= {"adopt": False}
     if not can.is_compared_in_place:
         left |= {"keep_changes": 0}
+    if not can.formats:
+        left |= {"format": None}
     return left
 
 

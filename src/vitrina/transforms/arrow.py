@@ -79,7 +79,7 @@ class AsArrow:
     def taken(self, result: Any, columns: tuple[Column, ...]) -> "AsArrow":
         if not hasattr(result, "__arrow_c_stream__") and not hasattr(result, "__arrow_c_array__"):
             raise ConfigError(f"returned {type(result).__name__} instead of an Arrow table: {result!r:.80}")
-        table = pa.table(result)
+        table = _table(result)
         check_names(frozenset(c.name for c in columns), table.column_names)
         if len(table.column_names) > len(columns):
             raise ConfigError(f"returned a column twice: {', '.join(table.column_names)}")
@@ -175,6 +175,13 @@ def _unescaped(value: str) -> str:
     return (
         RESTORED.sub(lambda found: LETTERS.get(found[1], found[1]), value.encode()).decode() if "\\" in value else value
     )
+
+
+def _table(result: Any) -> Any:
+    try:
+        return pa.table(result)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError) as error:
+        raise ConfigError(f"returned {type(result).__name__}, which is no table: {error}") from error
 
 
 # ── back ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -58,4 +58,4 @@ def _all_exact(values: list[object]) -> list[object]:
 
 
 def _exact(value: object) -> object:
-    return value if type(value) in EXACT else repr(value)
+    return value if type(value) in EXACT else (type(value), repr(value))

@@ -55,6 +55,8 @@ class Asking:
             raise Conflict(f"pipeline {stored.name!r} is disabled", "enable it first")
         changed = PipelineRepo(self.conn).request_run(stored.id, options)
         changed = changed or OutageRepo(self.conn).hurry(stored.id, options)
+        if not changed:
+            PipelineRepo(self.conn).ask_again(stored.id)
         if changed:
             repo.audit(self.actor, "run", stored.id, _asked(options))
         answer = self._answer(stored, changed)

@@ -180,7 +180,7 @@ class PipelineService:
     ) -> UUID | None:
         """Which it is then. None: somebody else was faster, and what we checked is no longer what is stored."""
         with _explained(pipeline), self.plane.transaction(self.actor) as conn:
-            stored = _locked(conn, str(before.id))
+            stored = _locked_with_targets(conn, str(before.id))
             if stored.version != before.version:
                 return None
             refuse_member(conn, stored)
@@ -196,10 +196,12 @@ class PipelineService:
     def delete(self, which: str) -> None:
         """Forget it and its history; the mart stays."""
         with self.plane.transaction(self.actor) as conn:
-            stored = _locked(conn, which)
+            stored = _locked_with_targets(conn, which)
             refuse_member(conn, stored)
-            if stored.status in UNDER_WAY or not EditingRepo(conn).delete(stored.id):
-                raise Conflict(f"pipeline {stored.name!r} is {stored.status}", "pause it, wait for PAUSED, then delete")
+            busy = [each for each in stored.members or [stored] if each.status in UNDER_WAY]
+            if busy or not EditingRepo(conn).delete(stored.id):
+                named = next(iter(busy), stored)
+                raise Conflict(f"pipeline {named.name!r} is {named.status}", "pause it, wait for PAUSED, then delete")
             self._audit(conn, "delete", stored.id, {"name": stored.name})
 
     def set_enabled(self, which: str, enabled: bool) -> StoredPipeline:
@@ -344,6 +346,16 @@ def _locked(conn: Connection, which: str) -> StoredPipeline:
     if stored is None:
         raise NotFound(f"there is no pipeline {which!r}")
     return stored
+
+
+def _locked_with_targets(conn: Connection, which: str) -> StoredPipeline:
+    """And each of its targets, as they stand once nobody claims one."""
+    stored = _locked(conn, which)
+    if not stored.members:
+        return stored
+    for member in PipelineRepo(conn).get(stored.id).members:
+        EditingRepo(conn).lock(str(member.id))
+    return PipelineRepo(conn).get(stored.id)
 
 
 def _parse(values: dict[str, Any]) -> Pipeline:

@@ -55,6 +55,10 @@ def as_stored(pipeline: Pipeline, stored: Sequence[Member]) -> Pipeline:
 def divide(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID:
     """From one target to several. The pipeline that there was keeps that target, with all that it has done; a new one
     takes its name."""
+    if stored.target is None:
+        raise Conflict(f"pipeline {stored.name!r} has no target that could be one of several", "set target_table first")
+    if stored.target not in pipeline.targets:
+        raise Conflict(f"{stored.target} is not among the targets", "name it too; then remove it by another edit")
     whole = pipeline.model_copy(update={"id": uuid4()})
     with translated():
         conn.execute(SQL["rename"], {"id": stored.id, "name": f"{stored.name}@{stored.target}"})
@@ -70,7 +74,8 @@ def unite(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID:
         raise Conflict(f"{pipeline.target_table} is none of the targets of {stored.name!r}", "name one of them")
     with translated():
         conn.execute(SQL["leave"], {"id": kept.id})
-    EditingRepo(conn).delete(stored.id)
+    if not EditingRepo(conn).delete(stored.id):
+        raise Conflict(f"a target of {stored.name!r} is under way", "pause it first")
     EditingRepo(conn).replace(pipeline.model_copy(update={"id": kept.id}))
     return kept.id
 

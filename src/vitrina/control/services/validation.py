@@ -25,7 +25,7 @@ from vitrina.engine.mart import Wanted
 from vitrina.engine.query import QueryText, Window
 from vitrina.engine.reading import How, Reading
 from vitrina.engine.sealing import has_writer
-from vitrina.engine.shared import Company
+from vitrina.engine.shared import Company, may_be_shared
 from vitrina.engine.work import Work
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.captures import Capture
@@ -245,7 +245,8 @@ class Validation:
         mart = found.mart
         job = make_job(pipeline.id, pipeline, plan, reader, mart.key, self.connections.settings, lambda: None)
         if pipeline.part_of and plan.mode == "full":
-            job = replace(job, sharing=Company(pipeline.part_of, pipeline.id, AT_ANY_TIME))
+            company = Company(pipeline.part_of, pipeline.id, AT_ANY_TIME)
+            job = replace(job, sharing=company if may_be_shared(job) else None)
         with self._in_time("source_query", Code.READING_NOT_SEEN):
             self.reading = foretell_full(Work(job, mart, []), is_empty=self._is_empty(found))
             self._say("info", "source_query", _how_read(self.reading), **{NESTED: self.reading.why})

@@ -1,18 +1,22 @@
 -- name: lock
--- The row as it stands, held until the end of the transaction: no claim and no other edit comes between.
+-- The row as it stands, held until the end of the transaction: no claim and no other edit comes between. Rows that name it
+-- may: a target that takes what was read for all.
 SELECT p.id, p.name, etl.status_of(p) AS status, p.enabled, p.version, p.due_at, p.effective_target, p.part_of,
        etl.members_of(p) AS members, etl.pipeline_config(p) AS config
 FROM etl.etl_pipelines p
 WHERE p.id::text = lower(%(which)s) OR p.name = %(which)s
 ORDER BY p.id::text = lower(%(which)s) DESC
-FOR UPDATE OF p
+FOR NO KEY UPDATE OF p
 
 -- name: drop_tasks
 DELETE FROM etl.etl_pipeline_tasks WHERE pipeline_id = %(id)s
 
 -- name: delete
--- Zero rows: it is running, or gone.
-DELETE FROM etl.etl_pipelines WHERE id = %(id)s AND status NOT IN ('RUNNING', 'PAUSE_REQUESTED') RETURNING id
+-- Zero rows: it is running, or a target of it is, or it is gone.
+DELETE FROM etl.etl_pipelines p
+WHERE p.id = %(id)s AND p.status NOT IN ('RUNNING', 'PAUSE_REQUESTED')
+  AND NOT EXISTS (SELECT FROM etl.etl_pipelines m WHERE m.part_of = p.id AND m.status IN ('RUNNING', 'PAUSE_REQUESTED'))
+RETURNING p.id
 
 -- name: set_enabled
 UPDATE etl.etl_pipelines SET enabled = %(enabled)s WHERE id = %(id)s AND enabled <> %(enabled)s RETURNING id

@@ -24,6 +24,11 @@ SET status = CASE status WHEN 'PAUSE_REQUESTED' THEN 'RUNNING' ELSE 'RUN_REQUEST
 WHERE id = %(id)s AND enabled AND status IN ('IDLE', 'FAILED', 'PAUSED', 'PAUSE_REQUESTED', 'FOLLOWING')
 RETURNING status
 
+-- name: ask_again
+-- Of one that is due together with others: what was read for them before now is not what is asked for.
+UPDATE etl.etl_pipelines SET due_at = now()
+WHERE id = %(id)s AND part_of IS NOT NULL AND status = 'RUN_REQUESTED' AND due_at < now()
+
 -- name: request_pause
 -- `now`: what the run has under way is cancelled; one that was asked to pause may be told so too. Zero rows: it does not
 -- exist, has failed, rests already, or was asked the same before.

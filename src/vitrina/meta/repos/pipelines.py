@@ -101,6 +101,11 @@ class PipelineRepo:
         params = {"id": pipeline_id, "options": Jsonb(vars(options or RunOptions()))}
         return fetch_one(self.conn, SQL["request_run"], params) is not None
 
+    def ask_again(self, pipeline_id: UUID) -> None:
+        """For a run that was requested already: with rows that are no older than this."""
+        with translated():
+            self.conn.execute(SQL["ask_again"], {"id": pipeline_id})
+
     def request_pause(self, pipeline_id: UUID, *, now: bool = False) -> bool:
         """Ask for a pause, after the batch under way or at once; False if there is nothing to pause."""
         return fetch_one(self.conn, SQL["request_pause"], {"id": pipeline_id, "now": now}) is not None

@@ -59,9 +59,25 @@ def fitted(column: Column, values: Any) -> Any:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         said = f"column {column.name} is {column.type}, which cannot hold its values: {error}"
         raise ConfigError(said, "convert it in the query") from error
+    if pa.types.is_list(form):
+        return _of_elements(column, found)
     if pa.types.is_floating(form):
         return _one_nan(found)
     return _counted(found) if pa.types.is_timestamp(form) or pa.types.is_date(form) else found
+
+
+def _of_elements(column: Column, lists: Any) -> Any:
+    """Their elements in their form. An array names the type of its elements, so infinite moments cannot be counted."""
+    given = lists.flatten()  # without what stands behind NULL
+    elements = fitted(Column(column.name, column.type.removesuffix("[]")), given)
+    if elements.type != given.type:
+        said = f"column {column.name} is {column.type}, and has an infinite moment, which arrays of a lake cannot hold"
+        raise ConfigError(said, "filter it out, or make it NULL")
+    if elements is given:
+        return lists
+    ends = pc.cumulative_sum(pc.fill_null(lists.value_lengths(), 0))
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return pa.ListArray.from_arrays(offsets, elements, mask=lists.is_null())
 
 
 def _one_nan(numbers: Any) -> Any:

@@ -6,8 +6,10 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg.postgres import types
 
+from vitrina.domain.errors import ConfigError
 from vitrina.sources.arrow.forms import ENDS, SINCE_2000, fitted
 from vitrina.sql.describe import Column
 from vitrina.transforms.frames import Batch
@@ -31,19 +33,31 @@ def oid(type_: str) -> int:
 
 
 def _texts(column: Column, values: Any) -> Iterator[str | None]:
-    plain = fitted(column, values)
+    return _written(column, fitted(column, values))
+
+
+def _written(column: Column, plain: Any) -> Iterator[str | None]:
     if column.type.endswith("[]"):
         return _arrays(Column(column.name, column.type.removesuffix("[]")), plain)
-    write = _writer(column.type, plain.type)
+    write = _writer(column, plain.type)
     if pa.types.is_temporal(plain.type) and not pa.types.is_duration(plain.type):
-        plain = plain.cast(pa.string())
+        plain = _dated(column, plain)
     return (None if value is None else write(value) for value in plain.to_pylist())
 
 
 def _arrays(element: Column, lists: Any) -> Iterator[str | None]:
-    elements = _texts(element, lists.flatten())
+    elements = _written(element, lists.flatten())
     for length in lists.value_lengths().to_pylist():
         yield None if length is None else "{" + ",".join(map(_quoted, islice(elements, length))) + "}"
+
+
+def _dated(column: Column, moments: Any) -> Any:
+    """As text; a ConfigError for those that Arrow has none for, or writes otherwise than Postgres (years before 1)."""
+    texts = moments.cast(pa.string())
+    if pc.any(pc.match_substring_regex(texts, "^[<-]")).as_py():
+        said = f"column {column.name} has a {column.type} before the year 1, or beyond what is written as text"
+        raise ConfigError(said, "filter it out, or CAST(x AS VARCHAR)")
+    return texts
 
 
 def _quoted(text: str | None) -> str:
@@ -53,11 +67,12 @@ def _quoted(text: str | None) -> str:
     return f'"{escaped}"'
 
 
-def _writer(type_: str, form: Any) -> Write:
+def _writer(column: Column, form: Any) -> Write:
+    type_ = column.type
     if pa.types.is_boolean(form):
         return lambda value: "t" if value else "f"
     if pa.types.is_integer(form) and (type_ == "date" or type_.startswith("timestamp")):
-        return lambda value: _counted(value, form, type_)
+        return lambda value: _counted(value, form, column)
     if type_ in ("bytea", "uuid"):
         return lambda value: ("\\x" if type_ == "bytea" else "") + bytes(value).hex()
     if type_ == "real":
@@ -71,10 +86,11 @@ def _writer(type_: str, form: Any) -> Write:
     return str
 
 
-def _counted(value: int, form: Any, type_: str) -> str:
+def _counted(value: int, form: Any, column: Column) -> str:
     """Of a column that has infinite moments among others."""
     if abs(value) >= ENDS[form]:
         return "infinity" if value > 0 else "-infinity"
-    since_1970 = pa.scalar(value + SINCE_2000[form], form)
-    text = str(since_1970.cast(pa.date32() if type_ == "date" else pa.timestamp("us")).cast(pa.string()))
-    return text + "+00" if type_.endswith("with time zone") else text
+    since_1970 = pa.array([value + SINCE_2000[form]], form)
+    moment = since_1970.cast(pa.date32() if column.type == "date" else pa.timestamp("us"))
+    text = str(_dated(column, moment)[0])
+    return text + "+00" if column.type.endswith("with time zone") else text

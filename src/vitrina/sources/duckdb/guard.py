@@ -6,7 +6,8 @@ extension, and takes no other settings (`place.py`).
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +16,13 @@ import duckdb
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Code, Finding, Phrase
 from vitrina.sources.arrow.text import wrapped
-from vitrina.sources.duckdb.place import first_line
+from vitrina.sources.duckdb.kind import of_depth
+from vitrina.sources.duckdb.place import NAME, first_line
 
 QUERIES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE", "STATEMENT"}
 RUNS_TEXT = {"query", "query_table", "json_execute_serialized_sql"}
 SESSION = re.compile(
-    r"current_(setting|user|role|query\w*|connection_id|transaction_id|database|schemas?)|session_user|user|getenv"
+    r"current_(setting|user|role|query\w*|connection_id|transaction_id|database|catalog|schemas?)|session_user|user|getenv"
     r"|getvariable|in_search_path|txid_current|version|platform|stats|vector_type|write_log|sleep_ms"
 )
 CATALOGUE = re.compile(
@@ -31,7 +33,9 @@ PLAIN = {"range", "generate_series", "generate_subscripts", "unnest", "json_each
 CLOCK = {"now", "today", "current_date", "current_timestamp", "get_current_timestamp", "get_current_time",
          "transaction_timestamp", "current_time", "localtime", "localtimestamp", "current_localtime",
          "current_localtimestamp", "age"}  # fmt: skip
-WORD = re.compile(r"(current|session)_(date|time|timestamp|user|role|schema|catalog|database|query)|localtime(stamp)?")
+WORD = re.compile(
+    r"(current|session)_(date|time|timestamp|user|role|schema|catalog|database|query)|localtime(stamp)?|user"
+)
 HIDDEN = {"information_schema", "pg_catalog"}
 SYSTEM = re.compile(r"(duckdb|pragma|sqlite)_\w+|pg_\w+")
 MOST_VIEWS = 100  # one behind the other
@@ -58,7 +62,8 @@ class Uses:
 
 def judge(conn: duckdb.DuckDBPyConnection, select: str, allowed: Collection[str]) -> list[Finding]:
     """What is wrong with it, and what is worth saying. It is parsed, and not executed."""
-    uses = _uses(conn, select)
+    with of_depth():
+        uses = _uses(conn, select)
     findings = [
         Finding("error", "", Code.REFUSED, {"error": said, "remedy": "write one plain SELECT"}) for said in uses.wrong
     ]
@@ -95,11 +100,12 @@ def _uses(conn: duckdb.DuckDBPyConnection, select: str) -> Uses:
     views = {(schema, name): sql for schema, name, sql in conn.execute(VIEWS).fetchall()}
     seen = set[tuple[str, str]]()
     for _ in range(MOST_VIEWS):
-        behind = {(s, n) for s, n in views for _, schema, name in uses.tables if name == n and schema in ("", s)} - seen
+        behind = {view for view in views for _, schema, name in uses.tables if _is_of(view, schema, name)} - seen
         if not behind:
             return uses
         for view in sorted(behind):
-            _look(_of_view(conn, views[view]), uses)
+            for parsed in _of_view(conn, views[view]):
+                _look(parsed, uses)
         seen |= behind
     raise ConfigError("the query reads views that are nested too deeply")
 
@@ -113,14 +119,20 @@ def _parsed(conn: duckdb.DuckDBPyConnection, select: str) -> Any:
     return found
 
 
-def _of_view(conn: duckdb.DuckDBPyConnection, definition: str) -> Any:
-    """CREATE VIEW name AS its SELECT: what follows the first AS that one stands after."""
+def _is_of(view: tuple[str, str], schema: str, name: str) -> bool:
+    """What stands before a name may be the database; case says nothing."""
+    return name.lower() == view[1].lower() and schema.lower() in ("", NAME, view[0].lower())
+
+
+def _of_view(conn: duckdb.DuckDBPyConnection, definition: str) -> list[Any]:
+    """CREATE VIEW name AS its SELECT: what follows any AS that one stands after, since a name may hold an AS too."""
+    parsed = []
     for found in re.finditer(r"\bAS\b", definition):
-        try:
-            return _parsed(conn, definition[found.end() :].strip().rstrip(";"))
-        except ConfigError:
-            continue
-    raise ConfigError("the query reads a view that cannot be read", "read its tables")
+        with suppress(ConfigError):
+            parsed.append(_parsed(conn, definition[found.end() :].strip().rstrip(";")))
+    if not parsed:
+        raise ConfigError("the query reads a view that cannot be read", "read its tables")
+    return parsed
 
 
 def _look(node: Any, uses: Uses) -> None:
@@ -144,8 +156,8 @@ def _look_at(node: Mapping[str, Any], uses: Uses) -> None:
         uses.wrong.append("a parameter")
     elif type_ == "BASE_TABLE":
         uses.tables.add((node.get("catalog_name", ""), node.get("schema_name", ""), node.get("table_name", "")))
-    elif node.get("class") == "COLUMN_REF" and WORD.fullmatch(name := str(node["column_names"][-1]).lower()):
-        uses.functions.setdefault(name, False)  # unless a column is called so
+    elif node.get("class") == "COLUMN_REF" and (name := _word(node["column_names"])):
+        uses.functions.setdefault(name, False)  # a column that is called so is told by its table's name before it
         uses.clock |= {name} & CLOCK
     elif type_ == "TABLE_FUNCTION":
         uses.functions[_name(node["function"])] = True
@@ -155,6 +167,12 @@ def _look_at(node: Mapping[str, Any], uses: Uses) -> None:
         uses.clock |= {"age"} if _name(node) == "age" and len(node.get("arguments", ())) == 1 else set()
     if isinstance(sample := node.get("sample"), Mapping) and not sample.get("repeatable"):
         uses.wrong.append("a sample that is another at every call (write REPEATABLE)")
+
+
+def _word(names: Sequence[Any]) -> str:
+    """That calls a function where no column has its name; none: it is a column of some table."""
+    name = str(names[-1]).lower()
+    return name if len(names) == 1 and WORD.fullmatch(name) else ""
 
 
 def _name(node: Mapping[str, Any]) -> str:

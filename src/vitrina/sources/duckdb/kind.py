@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.refusals import Refusal
 from vitrina.sources.arrow.extra import of_extra
 from vitrina.sources.arrow.text import check_text
 from vitrina.sources.source import Abilities, Address, Kind, Source
@@ -26,7 +29,17 @@ def tables_of(select: str) -> list[str]:
         return []
     with duckdb.connect(":memory:") as conn:
         row = conn.execute("SELECT json_serialize_sql(?)", [select]).fetchone()
-    return sorted(set(_tables(json.loads(row[0]) if row else None)))
+    with of_depth():
+        return sorted(set(_tables(json.loads(row[0]) if row else None)))
+
+
+@contextmanager
+def of_depth() -> Iterator[None]:
+    """A parsed query is looked through as deep as Python goes."""
+    try:
+        yield
+    except RecursionError as error:
+        raise ConfigError.of(Refusal.NESTED_TOO_DEEPLY) from error
 
 
 def _tables(node: Any) -> Iterator[str]:

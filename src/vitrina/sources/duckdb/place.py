@@ -6,20 +6,17 @@ and folders `schema/table/` of such files, are its tables. Either may be told mo
 """
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
-from uuid import uuid4
 
 import duckdb
 
 from vitrina.domain.errors import ConfigError, DatabaseLost
 from vitrina.settings import Settings
+from vitrina.sources.duckdb.spill import Spill, sweep
 
-SPILL = "vitrina-duckdb-"
 NAME = "lake"  # of the database, in the instance
 REMEDY = "write duckdb:///path/to/lake.duckdb, or duckdb:///path/to/folder/ with Parquet files"
 KNOWN = {"files", "memory", "threads"}
@@ -68,19 +65,19 @@ class Lake:
         if not (self.path.is_dir() if self.is_folder else self.path.is_file()):
             what = "folder" if self.is_folder else "file"
             raise ConfigError(f"there is no {what} {self.path} that this process may see", REMEDY)
-        _sweep()
-        spill = Path(tempfile.gettempdir()) / f"{SPILL}{os.getpid()}-{uuid4().hex}"
+        sweep()
         try:
             conn = duckdb.connect(":memory:", config={**CLOSED, "threads": self.threads, "memory_limit": self.memory})
         except duckdb.Error as error:
             raise ConfigError(f"DuckDB cannot be set up: {first_line(error)}", "memory=1GB&threads=2") from error
+        instance = Instance(conn, Spill.make())
         try:
-            for statement in self._statements(spill, settings.temp_file_limit):
+            for statement in self._statements(instance.spill.path, settings.temp_file_limit):
                 conn.execute(statement)
         except duckdb.Error as error:
-            conn.close()
+            instance.close()
             raise _of_opening(self.path, error) from error
-        return Instance(conn, spill)
+        return instance
 
     def _statements(self, spill: Path, limit: str) -> Iterator[str]:
         yield "SET TimeZone = 'UTC'"
@@ -103,12 +100,12 @@ class Instance:
     """An open one, and where it puts what does not fit into its memory."""
 
     conn: duckdb.DuckDBPyConnection
-    spill: Path
+    spill: Spill
 
     def close(self) -> None:
         """With what it has put aside."""
         self.conn.close()
-        shutil.rmtree(self.spill, ignore_errors=True)
+        self.spill.remove()
 
 
 def literal(text: str) -> str:
@@ -133,14 +130,6 @@ def _bytes(limit: str) -> str:
 
 def _of_opening(path: Path, error: duckdb.Error) -> Exception:
     said = first_line(error)
-    if "lock" in said.lower():
+    if "Could not set lock" in said:
         return DatabaseLost(f"{path} is held by somebody who writes: {said}")
     return ConfigError(f"{path} cannot be read: {said}", REMEDY)
-
-
-def _sweep() -> None:
-    """What killed processes of ours have put aside."""
-    for left in Path(tempfile.gettempdir()).glob(f"{SPILL}*"):
-        pid = left.name.removeprefix(SPILL).partition("-")[0]
-        if pid.isdecimal() and not Path("/proc", pid).exists() and Path("/proc/self").exists():
-            shutil.rmtree(left, ignore_errors=True)

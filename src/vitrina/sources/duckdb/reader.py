@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from threading import Event, Timer
 from typing import Any, Self
 
@@ -31,7 +31,6 @@ class DuckReader(ArrowSource):
     instance: Instance
     seconds: float  # that a query may take
     views: Views
-    cancelled: Event = field(default_factory=Event)
     is_lost: bool = False
 
     @property
@@ -43,7 +42,6 @@ class DuckReader(ArrowSource):
         self.instance.close()
 
     def cancel(self) -> None:
-        self.cancelled.set()
         self.conn.interrupt()
 
     def within(self, seconds: float) -> Self:

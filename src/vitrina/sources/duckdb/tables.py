@@ -3,15 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
+from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Finding
 from vitrina.sources.duckdb.kind import tables_of
-from vitrina.sources.duckdb.place import Lake, identifier, literal
+from vitrina.sources.duckdb.parquet import SUFFIX, files_below, rows_of
+from vitrina.sources.duckdb.place import Lake, identifier
 from vitrina.sources.sight import Schema, Seen, Sight
 
-SUFFIX = ".parquet"
 MAIN = "main"
 COLUMNS = """
 SELECT schema_name, table_name, is_view,
@@ -29,7 +31,7 @@ class Views:
     """Of a folder; of a file there are none to make."""
 
     folder: Path | None
-    made: set[str] = field(default_factory=set)
+    made: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # without case: as the files have it
 
     @classmethod
     def of(cls, lake: Lake) -> "Views":
@@ -44,30 +46,40 @@ class Views:
             schema, _, table = name.rpartition(".")
             self._make(conn, schema or MAIN, table)
 
-    def make_all(self, conn: duckdb.DuckDBPyConnection, limit: int) -> None:
-        """So many, by name."""
+    def make_all(self, conn: duckdb.DuckDBPyConnection, limit: int) -> list[tuple[str, str]]:
+        """So many, by name. What comes back are those that no query could read either."""
+        refused = []
         for schema, table in list(self._found())[:limit]:
-            self._make(conn, schema, table)
+            try:
+                self._make(conn, schema, table)
+            except ConfigError:
+                refused.append((schema, table))
+        return refused
 
     def _make(self, conn: duckdb.DuckDBPyConnection, schema: str, table: str) -> None:
         assert self.folder is not None
-        files = self._files(schema, table)
-        if files is None or f"{schema}.{table}" in self.made:
+        name, files = (schema, table), self._files(schema, table)
+        made = self.made.get((schema.lower(), table.lower()))
+        if not files or made == name:
             return
+        if made:
+            said = f"{'.'.join(made)} and {'.'.join(name)} differ in nothing but case, which DuckDB does not tell apart"
+            raise ConfigError(said, "rename the files of one")
+        rows = rows_of(conn, files)
         conn.execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(schema)}")
         relation = f"{identifier(schema)}.{identifier(table)}"
-        conn.execute(f"CREATE OR REPLACE VIEW {relation} AS SELECT * FROM read_parquet({literal(files)})")
-        self.made.add(f"{schema}.{table}")
+        conn.execute(f"CREATE OR REPLACE VIEW {relation} AS SELECT * FROM {rows}")
+        self.made[schema.lower(), table.lower()] = name
 
-    def _files(self, schema: str, table: str) -> str | None:
+    def _files(self, schema: str, table: str) -> Sequence[Path]:
         """Names are those of files: nothing that leads out of the folder is one."""
         assert self.folder is not None
         if {schema, table} & {"", ".", ".."} or "/" in schema + table:
-            return None
+            return []
         base = self.folder if schema == MAIN else self.folder / schema
         if (base / (table + SUFFIX)).is_file():
-            return str(base / (table + SUFFIX))
-        return str(base / table / "**" / f"*{SUFFIX}") if _holds_files(base / table) else None
+            return [base / (table + SUFFIX)]
+        return sorted(files_below(base / table))
 
     def _found(self) -> Iterator[tuple[str, str]]:
         if self.folder is None:
@@ -92,16 +104,22 @@ def take_sight(conn: duckdb.DuckDBPyConnection, views: Views, obstacles: Mapping
 
 def list_tables(conn: duckdb.DuckDBPyConnection, views: Views, limit: int) -> Seen:
     """With their columns, in types of DuckDB."""
-    views.make_all(conn, limit + 1)
+    refused = views.make_all(conn, limit + 1)
     rows = conn.execute(COLUMNS, [limit + 1]).fetchall()
     made = views.folder is not None
     tables = [
-        {"schema": schema, "name": name, "kind": "view" if is_view and not made else "table", "readable": True,
-         "rows": None, "comment": None, "key": [], "columns": columns}
+        _table(schema, name, "view" if is_view and not made else "table", columns)
         for schema, name, is_view, columns in rows
-    ]  # fmt: skip
+    ]
+    tables += [_table(schema, name, "table", None) for schema, name in refused]
     return Seen(tables[:limit], len(tables) > limit)
 
 
+def _table(schema: str, name: str, kind: str, columns: Sequence[Any] | None) -> dict[str, Any]:
+    """One that cannot be read has no columns."""
+    return {"schema": schema, "name": name, "kind": kind, "readable": columns is not None, "rows": None,
+            "comment": None, "key": [], "columns": columns or []}  # fmt: skip
+
+
 def _holds_files(folder: Path) -> bool:
-    return folder.is_dir() and next(folder.glob(f"**/*{SUFFIX}"), None) is not None
+    return next(files_below(folder), None) is not None

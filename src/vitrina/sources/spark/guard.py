@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 from vitrina.domain.findings import Code, Finding, Phrase
-from vitrina.sources.spark.tokens import Token, tokens
+from vitrina.sources.spark.tokens import Token, read_at, tokens
 
 RUNS_CODE = {"java_method", "reflect", "try_reflect"}
 RUNS_TEXT = {"identifier"}  # a name that is made of a text
@@ -26,16 +26,20 @@ CHANGING = {
     "uniform",
 }
 CLOCK = {"now", "curdate", "current_date", "current_time", "current_timestamp", "localtimestamp", "unix_timestamp"}
-WORDS = {"current_date", "current_time", "current_timestamp", "localtimestamp"}  # without parentheses
+WORDS = ("current_date", "current_time", "current_timestamp", "localtimestamp")  # without parentheses
+WHO = ("current_user", "session_user")  # too
 FORMATS = re.compile(
     "avro|binaryfile|console|csv|delta|hudi|iceberg|image|jdbc|json|kafka|libsvm|memory|noop|orc|parquet|protobuf|rate"
     "|socket|state-metadata|statestore|text|xml"
 )
 PATH = re.compile(r"[/\\~.]|[a-z][\w+.-]*:|.*[/\\]", re.IGNORECASE)
-# In the analysed plan: a query has none of these.
+# In the analysed plan a line begins with what is done: a query has none of these. Names of columns come after it.
 PLAN = re.compile(
-    r"\b(ScriptTransformation\w*|\w+Command|CommandResult|InsertInto\w*|(?:Append|Overwrite)Data\w*|MergeInto\w*)\b"
+    r"^[\s:+|*!'-]*(?:\(\d+\)\s*)?(?:Execute\s+)?"
+    r"(ScriptTransformation\w*|\w+Command|CommandResult|InsertInto\w*|(?:Append|Overwrite)Data\w*|MergeInto\w*)\b(?!:)",
+    re.MULTILINE,
 )
+ASKS_WHO = re.compile(r"\bcurrent_user\(\)")  # in the plan: what `user` means where no column is called so
 
 
 def judge(select: str, plan: str, allowed: Collection[str]) -> list[Finding]:
@@ -48,14 +52,21 @@ def judge(select: str, plan: str, allowed: Collection[str]) -> list[Finding]:
         Finding("error", "", Code.REFUSED, {"error": said, "remedy": "write one plain SELECT"}) for said in wrong
     ]
     called = {word.text.lower() for word, after in pairwise(words) if word.is_name and after.text == "("}
+    called |= _bare(words, WHO) | set(WHO[:1] if ASKS_WHO.search(plan) else ())
     for name in sorted(called - set(allowed)):
         if why := _why_not(name):
             way = Phrase.STORE_IT if why is Phrase.CHANGING else Phrase.ALLOW_IT
             findings.append(
                 Finding("error", name, Code.FUNCTION_NOT_ALLOWED, {"function": name, "why": why, "way": way})
             )
-    clock = (called & CLOCK) | {word.text for word in words if word.kind == "word" and word.text in WORDS}
+    clock = (called & CLOCK) | _bare(words, WORDS)
     return [*findings, *(Finding("warning", f"{n}()", Code.READS_CLOCK, {"what": f"{n}()"}) for n in sorted(clock))]
+
+
+def _bare(words: Sequence[Token], known: Collection[str]) -> set[str]:
+    """Which of these functions are called by their word alone; after a dot it is a column."""
+    pairs = pairwise([Token("", ""), *words])
+    return {word.text for before, word in pairs if word.kind == "word" and before.text != "." and word.text in known}
 
 
 def _wrong(words: Sequence[Token]) -> Iterator[str]:
@@ -67,10 +78,25 @@ def _wrong(words: Sequence[Token]) -> Iterator[str]:
         beyond = words[n + 2] if n + 2 < len(words) else Token("", "")
         if word == Token("word", "using") and after.kind == "string":
             yield "it runs a script (USING)"
+        if word == Token("word", "with") and after.text == "(":
+            yield "it sets options of a table (WITH (…))"
         if word.is_name and after.text == "." and beyond.kind == "quoted" and _is_file(word, beyond):
             yield f"it reads a file by its path ({word.text}.`{beyond.text}`): have it a table of the catalogue"
-        if word == Token("word", "tablesample") and "repeatable" not in texts[n:]:
+        if word == Token("word", "tablesample") and "repeatable" not in _past_parentheses(texts, n + 1):
             yield "a sample is another at every call (write REPEATABLE)"
+    for table, path in read_at(words):
+        if path.kind == "word" and FORMATS.fullmatch(table.text.lower()):
+            yield f"it reads a file by its path ({table.text}.{path.text}): call the table otherwise"
+
+
+def _past_parentheses(texts: Sequence[str], at: int) -> Sequence[str]:
+    """The word that follows what is in parentheses from there on, if there is one."""
+    depth = 0
+    for n in range(at, len(texts)):
+        depth += {"(": 1, ")": -1}.get(texts[n], 0)
+        if depth == 0:
+            return texts[n + 1 : n + 2]
+    return ()
 
 
 def _is_file(source: Token, path: Token) -> bool:

@@ -45,7 +45,7 @@ def open_parallel(address: Address) -> Source:
 
 def shown_parallel(url: str) -> str:
     """As a Postgres is shown."""
-    return f"spark+{shown_postgres('postgresql' + url.removeprefix(SCHEME))}"
+    return f"spark+{shown_postgres('postgresql' + url[len(SCHEME) :])}"
 
 
 ABLE = replace(ELSEWHERE, is_capturable=False, writes_files=True)

@@ -7,7 +7,7 @@ it. One more transaction holds the snapshot until all of it is read; so it must 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
@@ -16,7 +16,19 @@ from psycopg import IsolationLevel, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from vitrina.domain.errors import ConfigError
-from vitrina.meta.db import PINNED, connect, describe_prepared, fetch_all, prepare, queries, transaction
+from vitrina.meta.db import (
+    PINNED,
+    TEMP_FILES,
+    Connection,
+    cancel,
+    connect,
+    describe_prepared,
+    fetch_all,
+    prepare,
+    queries,
+    settings_text,
+    transaction,
+)
 from vitrina.settings import Settings
 from vitrina.sources.engine import Engine, Errand
 from vitrina.sources.postgres.reader import PostgresReader
@@ -28,10 +40,20 @@ from vitrina.sql.describe import Column
 SQL = queries("parallel")
 PLAIN = {"boolean", "smallint", "integer", "bigint", "text"}  # given as they are; all else as its text, which is exact
 LISTS = {"text": "string", "integer": "int", "smallint": "int", "bigint": "bigint", "boolean": "boolean"}
+PADDED = re.compile(r"character(\(\d+\))?|bpchar")
+DEEP = "has arrays of several dimensions or from another number than 1: read it from a source of postgresql://, here "
+# The cast fails, and says why; nothing is known of it before a row is there.
+FLAT = """CASE WHEN pg_catalog.array_ndims({0}) OPERATOR(pg_catalog.>) 1
+                 OR pg_catalog.array_lower({0}, 1) OPERATOR(pg_catalog.<>) 1
+               THEN pg_catalog.concat({1}, pg_catalog.array_dims({0}))::boolean::text
+               ELSE pg_catalog.to_json({0})::text END"""
 UNPARSED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", re.DOTALL)
 VIEW = "vitrina_read"
 FETCHED = "10000"  # rows that a session of the engine gets at a time
 SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET TRANSACTION SNAPSHOT '{}'"
+CARRIED = {"host", "port", "dbname", "user", "password", "sslmode", "options"}  # parts of an address
+OURS = {"application_name", "fallback_application_name", "connect_timeout", "client_encoding", "keepalives"}
+NO_OPTION = {"client_encoding", TEMP_FILES}  # the driver's own matter; and what not every role may set
 HOLDING = {"idle_in_transaction_session_timeout": "0"}
 
 
@@ -41,6 +63,12 @@ class ParallelPostgres(PostgresReader):
 
     url: str
     app: Settings
+    holding: list[Connection] = field(default_factory=list)  # sessions that hold a snapshot
+
+    def cancel(self) -> None:
+        super().cancel()
+        for held in [*self.holding]:
+            cancel(held)
 
     def engine(self, errand: Errand) -> Engine:
         from vitrina.sources.spark.sessions import engine_at
@@ -54,17 +82,18 @@ class ParallelPostgres(PostgresReader):
         columns, settings = self.describe(select), self.app
         held = connect(self.url, "snapshot")
         held.isolation_level = IsolationLevel.REPEATABLE_READ
+        self.holding.append(held)
         try:
             with transaction(held, {**self.settings, **HOLDING}, read_only=True) as conn:
                 parts = _ranges(conn, select, columns, key[0], settings.engine_sessions)
                 name = fetch_all(conn, SQL["export"])[0]["snapshot"]
                 table = f"({_given(select, columns).as_string(conn)}) AS vitrina_q"
-                frame = session.read.jdbc(
-                    _jdbc(self.url, self.settings), table, predicates=parts, properties=_options(name)
-                )
+                where, how = _jdbc(self.url, self.settings), _options(name, self.settings)
+                frame = session.read.jdbc(where, table, predicates=parts, properties=how)
                 frame.createOrReplaceTempView(VIEW)
                 yield f"SELECT {', '.join(map(_typed, columns))} FROM {VIEW}"
         finally:
+            self.holding.remove(held)
             held.close()
 
 
@@ -86,11 +115,13 @@ def _as_text(column: Column) -> sql.Composable:
         return value
     if column.type == "bytea":
         return sql.SQL("pg_catalog.encode({}, 'hex')").format(value)
+    if PADDED.fullmatch(column.type):  # its cast to text would strip the blanks
+        return sql.SQL("CASE WHEN {0} IS NOT NULL THEN pg_catalog.concat({0}) END").format(value)
     if column.type.endswith("[]"):
         if column.type.removesuffix("[]") not in LISTS:
             said = f"column {column.name} is {column.type}, which is not read in parallel"
             raise ConfigError(said, "read it from a source of postgresql://, or cast it in the query")
-        return sql.SQL("pg_catalog.to_json({})::text").format(value)
+        return sql.SQL(FLAT).format(value, sql.Literal(f"{column.name} {DEEP}"))
     return sql.SQL("{}::text").format(value)
 
 
@@ -100,17 +131,19 @@ def _typed(column: Column) -> str:
     if column.type == "bytea":
         return f"unhex({name}) AS {name}"
     if column.type.endswith("[]"):
-        return f"from_json({name}, 'array<{LISTS[column.type.removesuffix('[]')]}>') AS {name}"
+        items = LISTS[column.type.removesuffix("[]")]
+        return f"from_json({name}, 'array<{items}>', map('mode', 'FAILFAST')) AS {name}"
     return name
 
 
 def _ranges(conn: Any, select: str, columns: Sequence[Column], key: str, sessions: int) -> list[str]:
     """Conditions that split the rows by the first column of the key: each row meets one."""
     [column] = [column for column in columns if column.name == key]
-    ends = [*dict.fromkeys(_bounds(conn, select, columns, column, sessions))]
-    name = sql.SQL("vitrina_q.{}").format(column.identifier)
-    if not ends or column.type not in PLAIN:
+    is_split = column.type in PLAIN and sessions > 1
+    ends = [*dict.fromkeys(_bounds(conn, select, columns, column, sessions))] if is_split else []
+    if not ends:
         return ["true"]
+    name = sql.SQL("vitrina_q.{}").format(column.identifier)
     values = [sql.SQL("{}::{}").format(sql.Literal(end), column.sql_type) for end in ends]
     up_to = sql.SQL("{} {} {}").format(name, column.operator("<="), values[0])
     parts = [sql.SQL("{} OR {} IS NULL").format(up_to, name)]
@@ -140,34 +173,41 @@ def _bounds(conn: Any, select: str, columns: Sequence[Column], column: Column, s
 
 
 def _jdbc(url: str, settings: Mapping[str, str]) -> str:
-    """Where the engine finds it: settings of the session go along, as they are part of what a query means."""
+    """Where the engine finds it: settings of the session go along, for when it asks what columns there are."""
     parts = conninfo_to_dict(url)
-    if not parts.get("host") or str(parts["host"]).startswith("/"):
-        raise ConfigError(
-            "the engine cannot reach a Postgres by a socket", f"write {SCHEME}://reader@host:5432/database"
-        )
+    host = _host(parts)
     pinned = {**PINNED, **settings, "default_transaction_read_only": "on"}
-    pinned = {name: value for name, value in pinned.items() if name not in ("client_encoding", "transaction_read_only")}
-    options = " ".join(f"-c {name}={_escaped(value)}" for name, value in pinned.items())
-    more = {
-        "user": parts.get("user"),
-        "password": parts.get("password"),
-        "sslmode": parts.get("sslmode"),
-        "options": options,
-    }
+    said = [f"-c {name}={_escaped(value)}" for name, value in pinned.items() if name not in NO_OPTION]
+    given = [str(parts["options"])] if parts.get("options") else []
+    more = {name: parts.get(name) for name in ("user", "password", "sslmode")} | {"options": " ".join([*given, *said])}
     told = "&".join(f"{name}={quote(str(value), safe='')}" for name, value in more.items() if value)
-    return f"jdbc:postgresql://{parts['host']}:{parts.get('port', 5432)}/{quote(str(parts.get('dbname', '')))}?{told}"
+    return f"jdbc:postgresql://{host}:{parts.get('port', 5432)}/{quote(str(parts.get('dbname', '')), safe='')}?{told}"
+
+
+def _host(parts: Mapping[str, Any]) -> str:
+    """As an address has it; what the engine would not be told is refused."""
+    host = str(parts.get("host") or "")
+    if not host or host.startswith("/"):
+        said = "the engine cannot reach a Postgres by a socket"
+        raise ConfigError(said, f"write {SCHEME}://reader@host:5432/database")
+    if "," in host:
+        raise ConfigError("a snapshot is one server's, and the address has several hosts", "name one")
+    if lost := sorted(name for name in parts if name not in CARRIED | OURS):
+        said = f"the engine is not told {lost[0]} of an address of {SCHEME}://"
+        raise ConfigError(said, "leave it out, or read from a source of postgresql://")
+    return f"[{host}]" if ":" in host else host
 
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace(" ", "\\ ")
 
 
-def _options(snapshot: str) -> dict[str, str]:
+def _options(snapshot: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings once more, within the transaction: the driver has sent a time zone of its own, which outdoes options."""
     return {
         "driver": "org.postgresql.Driver",
         "fetchsize": FETCHED,
-        "sessionInitStatement": SNAPSHOT.format(snapshot),
+        "sessionInitStatement": f"{SNAPSHOT.format(snapshot)}; {settings_text(settings).as_string(None)}",
     }
 
 
@@ -175,5 +215,5 @@ def open_reader(address: Address, abilities: Abilities) -> ParallelPostgres:
     """Two ways to one server: ours, and that of the engine."""
     if not address.settings.lake_engine:
         raise ConfigError(f"source {address.name!r} is read by an engine, and there is none", "set VITRINA_LAKE_ENGINE")
-    url = "postgresql" + address.url.removeprefix(SCHEME)
+    url = "postgresql" + address.url[len(SCHEME) :]
     return ParallelPostgres(address.name, abilities, connect(url, "reader"), address.reading, url, address.settings)

@@ -31,21 +31,21 @@ from vitrina.sources.arrow.reader import ArrowSource, Shaped
 from vitrina.sources.arrow.text import wrapped
 from vitrina.sources.engine import Engine, Errand
 from vitrina.sources.source import Abilities, Address, Estimate
+from vitrina.sources.spark.asking import CLOSED, END_SECONDS, SECONDS, SILENT, hang_up, is_told
 from vitrina.sources.spark.client import DefaultPolicy, RuntimeConf, SparkConnectClient, StructType, proto
 from vitrina.sources.spark.guard import judge
 from vitrina.sources.spark.merging import quoted
+from vitrina.sources.spark.sessions import PINNED
 from vitrina.sources.spark.shapes import shape
 
 WIDTH = 100  # bytes of a row, by a guess
 TRIES = 3  # of a request: who is longer away than that is waited for by the runner
-SECONDS = 10  # for the first answer
-# Results are those of UTC, and a file is no table. An engine that knows a setting not goes by the guard's words alone.
-SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.runSQLOnFiles": "false"}
 FAULTS = (AnalysisException, ParseException, ArithmeticException, DateTimeException, IllegalArgumentException,
           NumberFormatException, UnsupportedOperationException, SparkRuntimeException)  # fmt: skip
 ROWS = re.compile(r"rowCount=([\d.E+]+)")
 SIZE = re.compile(r"sizeInBytes=([\d.]+) ?(B|[KMGTPE]iB)")
 UNITS = {unit: 1024**n for n, unit in enumerate(["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])}
+ABSURD = 1e13  # rows
 AWAY = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
 GONE = (
     "SESSION_NOT_FOUND",
@@ -72,13 +72,18 @@ class SparkReader(ArrowSource):
         return self.lost.is_set()
 
     def close(self) -> None:
-        with suppress(Exception):  # the server forgets a session that nobody uses
-            self.client.release_session()
+        if not self.is_lost:  # the server forgets a session that nobody uses
+            is_told(self.client.release_session)
+        hang_up(self.client)
         self.client.close()
 
     def cancel(self) -> None:
-        with suppress(Exception):  # who is away does nothing
-            self.client.interrupt_all()
+        if not is_told(self.client.interrupt_all):
+            self._lose()
+
+    def _lose(self) -> None:
+        self.lost.set()
+        hang_up(self.client)
 
     def within(self, seconds: float) -> Self:
         return replace(self, seconds=seconds)
@@ -101,10 +106,7 @@ class SparkReader(ArrowSource):
     def estimate(self, select: str) -> Estimate | None:
         with self._asking():
             told = self._explained(select, "cost")
-        if rows := ROWS.search(told):
-            return Estimate(float(rows[1]), WIDTH)
-        size = SIZE.search(told)
-        return Estimate(float(size[1]) * UNITS[size[2]] / WIDTH, WIDTH) if size else None
+        return _estimate(told)
 
     def engine(self, errand: Errand) -> Engine:
         from vitrina.sources.spark.sessions import engine_of
@@ -132,11 +134,13 @@ class SparkReader(ArrowSource):
     @contextmanager
     def _asking(self) -> Iterator[None]:
         """It ends when its time is up, or somebody cancels it."""
-        late = Event()
+        late, ended = Event(), Event()
 
         def stop() -> None:
             late.set()
             self.cancel()
+            if not ended.wait(END_SECONDS):
+                self._lose()
 
         timer = Timer(self.seconds, stop)
         timer.daemon = True
@@ -145,11 +149,18 @@ class SparkReader(ArrowSource):
             yield
         except (PySparkException, grpc.RpcError) as error:
             raise self._translated(error, late) from error
+        except ValueError as error:
+            if CLOSED not in str(error):
+                raise
+            raise self._translated(error, late) from error
         finally:
+            ended.set()
             timer.cancel()
 
     def _translated(self, error: Exception, late: Event) -> VitrinaError:
         said = " ".join(str(error).split("\n\nJVM stacktrace")[0].split())
+        if self.is_lost:  # we hung up
+            return DatabaseLost(f"{self.name} has gone: {SILENT}")
         if _is_away(error):
             self.lost.set()
             return DatabaseLost(f"{self.name} has gone: {said[:300]}")
@@ -158,6 +169,18 @@ class SparkReader(ArrowSource):
         if isinstance(error, FAULTS):
             return ConfigError(f"the query fails in Spark: {said[:1000]}")
         return RetryableError(f"{self.name} could not be read: {said[:1000]}")
+
+
+def _estimate(told: str) -> Estimate | None:
+    """Of the plan's first line, which is the whole; lines below it are of its parts. A product of guesses is none."""
+    whole = next((line for line in told.splitlines() if "Statistics(" in line), "")
+    if rows := ROWS.search(whole):
+        guess = float(rows[1])
+    elif size := SIZE.search(whole):
+        guess = float(size[1]) * UNITS[size[2]] / WIDTH
+    else:
+        return None
+    return Estimate(guess, WIDTH) if guess < ABSURD else None
 
 
 def open_reader(address: Address, abilities: Abilities) -> SparkReader:
@@ -170,9 +193,12 @@ def open_reader(address: Address, abilities: Abilities) -> SparkReader:
     seconds, settings = address.settings.statement_timeout_seconds, address.settings
     reader = SparkReader(address.name, abilities, client, seconds, settings, address.url)
     try:
-        reader.within(SECONDS).version()
-        _settle(client, settings)
+        first = reader.within(SECONDS)
+        first.version()
+        with first._asking():
+            _settle(client, settings)
     except BaseException:
+        hang_up(client)
         client.close()
         raise
     return reader
@@ -182,8 +208,8 @@ def _settle(client: SparkConnectClient, settings: Settings) -> None:
     conf = RuntimeConf(client)
     for name, value in settings.spark_session.items():
         conf.set(name, value)
-    for name, value in SETTINGS.items():
-        with suppress(PySparkException):
+    for name, value in PINNED.items():
+        with suppress(PySparkException):  # an engine that does not know it goes by the guard's words alone
             conf.set(name, value)
 
 

@@ -17,6 +17,7 @@ TOKEN = re.compile(
 )
 COMMENT = re.compile(r"/\*|\*/")
 READS = {"from", "join"}
+NAMES_TABLES = READS | {"table"}
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,26 @@ def tables_of(select: str) -> list[str]:
     words = tokens(select)
     names = (_name(words[n + 1 :]) for n, word in enumerate(words) if word.kind == "word" and word.text in READS)
     return sorted({name for name in names if "." in name})
+
+
+def read_at(words: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
+    """The first two parts of each name with a dot that stands where a table may stand: after FROM, JOIN, TABLE, or a
+    comma that follows them, if it does not part what is selected."""
+    lists, may_come = [False], False  # by parentheses: whether a comma there parts tables; and whether one comes now
+    for word, dot, then in zip(words, words[1:], words[2:], strict=False):
+        if may_come and word.is_name and dot.text == "." and then.is_name:
+            yield word, then
+        is_word = word.kind == "word"
+        if word.text == "(":
+            lists.append(may_come)
+        elif word.text == ")":
+            lists = lists[:-1] or [False]
+        elif word == Token("word", "select") and dot.text != ",":
+            lists[-1] = False
+        elif is_word and word.text in NAMES_TABLES:
+            lists[-1] = True
+        is_first = word.text == "(" and may_come
+        may_come = is_first or (is_word and word.text in NAMES_TABLES) or (word.text == "," and lists[-1])
 
 
 def _name(words: Sequence[Token]) -> str:

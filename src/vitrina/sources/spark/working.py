@@ -5,11 +5,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import Any
 
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
 from vitrina.sources.engine import Errand
+from vitrina.sources.spark.asking import CLOSED, SILENT, hang_up, is_told
 
 LOOK_SECONDS = 0.2  # between two looks whether the run should go on
 TELL_SECONDS = 10.0  # between two lines about how far it is
@@ -57,17 +59,18 @@ class Working:
             self.end()
             raise
 
-    def end(self) -> None:
-        """Whatever it does, in the cluster too; who cannot be told has no session any more."""
-        with suppress(Exception):
-            self.session.interruptTag(self.tag)
+    def end(self) -> bool:
+        """Whatever it does, in the cluster too; whether the driver was told. Who cannot be told has no session."""
+        if is_told(partial(self.session.interruptTag, self.tag)):
+            return True
+        hang_up(self.session.client)
+        return False
 
     def close(self) -> None:
         """Nothing is left of it."""
-        self.end()
+        is_there = self.end()
         self._aside.shutdown(wait=False)
-        with suppress(Exception):
-            self.session.stop()
+        leave(self.session, is_there=is_there)
 
     def _hear(self, stages: Any, inflight_tasks: int, operation_id: Any, done: bool) -> None:
         del operation_id, done
@@ -76,6 +79,16 @@ class Working:
             "finished": sum(stage.num_completed_tasks for stage in stages or ()),
             "running": inflight_tasks,
         }
+
+
+def leave(session: Any, *, is_there: bool) -> None:
+    """Without a wait for an answer while the client's own lock is held, which every other session needs."""
+    if is_there:
+        is_told(session.client.release_session)
+    session.release_session_on_close = False
+    hang_up(session.client)
+    with suppress(Exception):
+        session.stop()
 
 
 SLOW = "give it more resources, or raise VITRINA_ENGINE_SECONDS"
@@ -89,7 +102,8 @@ def reported(source: str, what: str) -> Iterator[None]:
     except VitrinaError:
         raise
     except Exception as error:
-        if not type(error).__module__.startswith(("pyspark", "grpc")):
+        is_known = type(error).__module__.startswith(("pyspark", "grpc"))
+        if not (is_known or isinstance(error, TimeoutError) or CLOSED in str(error)):
             raise
         raise _translated(error, source, what) from error
 
@@ -109,11 +123,10 @@ def _translated(error: Exception, source: str, what: str) -> VitrinaError:
 
 def _is_away(error: Exception, said: str) -> bool:
     """The driver, or the way to it; a session that is gone is another one's matter, which a new attempt has."""
-    return type(error).__module__.startswith("grpc") or any(
-        word in said for word in ("UNAVAILABLE", "Connection refused")
-    )
+    is_silent = isinstance(error, TimeoutError) or type(error).__module__.startswith("grpc")
+    return is_silent or any(word in said for word in ("UNAVAILABLE", "Connection refused", "Channel closed", CLOSED))
 
 
 def _said(error: Exception) -> str:
-    text = str(error).partition("JVM stacktrace")[0].partition("\n\tat ")[0]
+    text = (str(error) or SILENT).partition("JVM stacktrace")[0].partition("\n\tat ")[0]
     return " ".join(text.split())[:CUT]
