@@ -83,6 +83,7 @@ class Front:
     upstream: str
     rule: Rule = lambda request: None
     swallow: Callable[[Request], bool] = lambda request: False  # passed on, and the answer is lost
+    ignores: tuple[str, ...] = ()  # headers, which the server does not get to see
     seen: list[Request] = field(default_factory=list)
     port: int = 0
 
@@ -148,7 +149,8 @@ class Face(BaseHTTPRequestHandler):
 
     def forward(self, body: bytes) -> None:
         """All of it, and all of the answer."""
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in OF_THE_WAY}
+        ignored = (*OF_THE_WAY, *self.front.ignores)
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in ignored}
         with closing(HTTPConnection(self.front.upstream.removeprefix("http://"), timeout=60)) as server:
             server.request(self.command, self.path, body, headers)
             answer = server.getresponse()

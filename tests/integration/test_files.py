@@ -10,13 +10,18 @@ from tests.files import MANIFEST, FilesSink
 from tests.integration.test_lake import make_exact
 from tests.support import Lab
 from vitrina.control.services.validation import Validation
+from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Code
 from vitrina.domain.pipeline import Pipeline
 from vitrina.neighbours import Neighbours
+from vitrina.sinks.documents import editions
 from vitrina.sinks.files import draft
+from vitrina.sinks.files.shape import FilesShape
+from vitrina.sinks.parquet.parsing import Text, to_arrow
 from vitrina.sinks.registry import look_at_sinks, tidy
+from vitrina.sql.describe import Column
 from vitrina.testing import SinkConformance
-from vitrina.testing.marts import assert_equal, failed, items, went
+from vitrina.testing.marts import CURSOR, assert_equal, failed, items, went
 
 
 @pytest.fixture
@@ -156,6 +161,66 @@ def test_a_warehouse_that_is_behind_its_files_makes_them_anew_once(files: FilesS
     made = files.manifest
     assert went(files, pipeline) == (0, 0)
     assert files.manifest == made
+
+
+def test_a_folder_that_is_not_mounted_is_not_made_anew(files: FilesSink, tmp_path: Path) -> None:
+    files.folder = tmp_path / "mount" / "mart"
+    files.target = f"file://{files.folder}/"
+    pipeline = items(files)
+    went(files, pipeline)
+    (tmp_path / "mount").rename(tmp_path / "elsewhere")
+    assert f"folder {tmp_path}/mount is not there" in failed(files, pipeline)
+    assert not (tmp_path / "mount").exists()
+    (tmp_path / "elsewhere").rename(tmp_path / "mount")
+    assert went(files, pipeline) == (0, 0)
+
+
+def test_what_a_killed_writer_leaves_is_removed_and_what_is_somebody_elses_is_not(files: FilesSink) -> None:
+    """A manifest that was not renamed, a note that was not, parts whose note is gone already."""
+    pipeline = items(files)
+    went(files, pipeline)
+    before = {*files.paths()}
+    passing, folders = f"_passing-{'0' * 32}", [f"00000{n}-{'0' * 12}" for n in range(2, 5)]
+    left = [passing, f"{folders[0]}/{passing}", f"{folders[1]}/part-{'0' * 12}.parquet"]
+    others = [f"{folders[2]}/part-{'0' * 12}.parquet", f"{folders[2]}/of-somebody.parquet", "_passing-by"]
+    for path in [*left, *others]:
+        (files.folder / path).parent.mkdir(exist_ok=True)
+        files.put(path, b"")
+    files.lab.configure(lake_unused_seconds=3600)
+    went(files, pipeline)
+    assert {*files.paths()} == before | {*left, *others}
+    files.lab.configure(lake_unused_seconds=0)
+    went(files, pipeline)
+    assert {*files.paths()} == before | {*others}
+    assert not (files.folder / folders[0]).exists()
+
+
+def test_the_checkpoint_of_an_edition_that_is_lost_half_way_hides_no_change(
+    files: FilesSink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was compared with the new one was not compared with the one that is served."""
+    pipeline = items(files, 24, **CURSOR)
+    went(files, pipeline)
+    files.lab.sql("UPDATE content.item SET title = 'other', at = now() WHERE id = 1")
+
+    def stop(place: str) -> None:
+        if place == "before swap":
+            raise ConfigError("stopped")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(editions, "reach", stop)
+        assert "stopped" in failed(files, pipeline, rebuild=True, restart=True)
+    for folder in files.folder.glob("000002-*"):
+        rmtree(folder)
+    went(files, pipeline)
+    assert_equal(files, pipeline)
+    assert went(files, pipeline) == (0, 0)
+
+
+def test_text_that_is_not_utf_8_is_refused() -> None:
+    shape = FilesShape((Column("id", "integer"), Column("said", "text")), ("id",), ())
+    with pytest.raises(ConfigError, match="text that is not UTF-8"):
+        to_arrow(shape, Text(b"(,1,\xff,)\n"), shape.names, draft.schema_of(shape))
 
 
 def test_a_place_that_cannot_be_read_keeps_no_other_from_being_tidied(files: FilesSink) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.faults.test_files import before_the_switch
 from tests.files import MANIFEST
 from tests.s3 import BucketFiles, Front, Lost, Refusal, Rule, fronting, versity
+from tests.support import Lab
 from vitrina.cli.checking_files import check_files
 from vitrina.runner.main import Runner
 from vitrina.sinks.files import sink
@@ -173,6 +174,22 @@ def test_a_put_that_is_refused_is_an_error_that_says_so_and_no_outage(files: Buc
     assert "AccessDenied" in said
     assert not files.lab.connections.neighbours.outages
     assert files.manifest is None
+
+
+@pytest.mark.parametrize("ignored", ["If-None-Match", "If-Match"])
+def test_a_bucket_that_keeps_no_conditions_is_told_before_anything_is_served(lab: Lab, s3: str, ignored: str) -> None:
+    """By moto alone, which looks at no signature: another server would notice that a header is gone."""
+    files = BucketFiles(lab, Path("/nowhere"), endpoint=s3)
+    pipeline = items(files)
+    with fronting(s3) as front:
+        front.ignores = (ignored.lower(),)
+        lab.configure(lake_endpoint=front.url)
+        assert f"is written over in spite of {ignored}" in failed(files, pipeline)
+        assert files.manifest is None
+    lab.configure(lake_endpoint=s3)
+    went(files, pipeline)
+    assert_equal(files, pipeline)
+    assert len({path.split("/")[0] for path in files.paths()} - {MANIFEST}) == 1
 
 
 def test_the_doctor_says_how_a_bucket_answers(files: BucketFiles, monkeypatch: pytest.MonkeyPatch) -> None:

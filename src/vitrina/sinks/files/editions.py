@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from vitrina.domain.errors import ConfigError
+from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.events import Event
 from vitrina.engine.job import Job, Step, StepResult
 from vitrina.meta.db import Connection
@@ -35,8 +35,17 @@ class FilesEditions(Editions):
     def _look(self, conn: Connection) -> StepResult:
         result = super()._look(conn)
         self.store.look()
+        self._refuse_unmounted()
         self.store.is_contested = any(edition.is_building or edition.in_flight for edition in self.known)
         return result
+
+    def _refuse_unmounted(self) -> None:
+        """What was written there is not written anew, on another disk perhaps, because it cannot be seen now."""
+        target = self.job.plan.target
+        is_written = any(edition.target == target and edition.state != "retired" for edition in self.known)
+        if is_written and (missing := self.store.place.missing()):
+            remedy = f"mount it, or mkdir {missing}, and the files are made anew"
+            raise RetryableError(f"folder {missing} is not there, where {target} was written", remedy)
 
     def _why_not(self, edition: Edition) -> str:
         if why := super()._why_not(edition):
@@ -58,6 +67,10 @@ class FilesEditions(Editions):
         return self.store.name_of(number)
 
     def _give_up_begun(self, conn: Connection) -> StepResult:
-        IndexRepo(conn, self.job.pipeline_id).give_up_building()
+        """The checkpoint may be of what was begun: what is served is in doubt until a run has compared all of it."""
+        repo = IndexRepo(conn, self.job.pipeline_id)
+        repo.give_up_building()
+        repo.advance(self.current.number, 0)
+        [self.current] = [edition for edition in repo.all() if edition.number == self.current.number]
         begun = ", ".join(edition.index for edition in self.known if edition.is_building)
         return StepResult(Event.INDEX_GIVEN_UP, fields={"index": begun, "why": LOST})

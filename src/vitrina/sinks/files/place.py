@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
 from vitrina.neighbours import Neighbours
@@ -55,6 +56,11 @@ class Place:
             return Folder(self.url.removeprefix(FOLDER))
         shelf: Shelf = bucket().Bucket(self.url, self.settings, self.patience)
         return shelf
+
+    def missing(self) -> str:
+        """The folder above a mart's, if it is not there: then it may just not be mounted."""
+        above = Path(self.url.removeprefix(FOLDER)).parent
+        return "" if self.is_bucket or above.is_dir() else str(above)
 
     @contextmanager
     def reaching(self) -> Iterator[None]:

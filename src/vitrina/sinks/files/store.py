@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
-from vitrina.domain.errors import RetryableError
+from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.policy import split_prefix
 from vitrina.sinks.files.extra import parquet
+from vitrina.sinks.files.folder import PASSING
 from vitrina.sinks.files.manifest import NAME, NOTE, Manifest, Part
 from vitrina.sinks.files.place import Place
 from vitrina.sinks.files.shape import FilesShape
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from vitrina.sinks.files.draft import Draft
 
 VERSIONS = re.compile(r"(\d{6,})-[0-9a-f]{12}")  # a folder: the edition, and what tells it from any other
+CONDITIONS = {"If-None-Match": None, "If-Match": f'"{"0" * 32}"'}  # that a file which is there does not meet
+PASSED = re.compile(rf"{PASSING}-[0-9a-f]{{32}}")  # in the mart's own folder: a manifest that never was
+PARTS = re.compile(rf"[^/]+/(part-[0-9a-f]{{12}}\.parquet|{PASSING}-[0-9a-f]{{32}})")
 LOOKS = 5  # at a manifest that others change meanwhile
 
 
@@ -110,6 +114,20 @@ class FilesStore(Store):
         """A draft of its first version, which nobody knows of."""
         del fields
         self._begin(Manifest(mark.owner, self._number(name), mark.id, epoch), ())
+        if self.place.is_bucket:
+            self._try_conditions()
+
+    def _try_conditions(self) -> None:
+        """A bucket that does not know them would let two runs switch the manifest, and tell nobody."""
+        path = f"{self._drafted.folder}/{NOTE}"
+        for condition, tag in CONDITIONS.items():
+            with self.place.reaching(), suppress(Changed):
+                self.place.shelf.switch(path, b"{}", tag)
+                self.note()
+                raise ConfigError(
+                    f"{self.place.url} is written over in spite of {condition}",
+                    "choose a store that keeps conditional writes, or a lake",
+                )
 
     def begin(self, name: str, epoch: int) -> None:
         """A draft of its next version."""
@@ -227,17 +245,25 @@ class FilesStore(Store):
         with self.place.reaching():
             found = self._files()
             left = [f for f, files in found.items() if f in over or (f not in named and _is_old(files, now, seconds))]
-            ours = [folder for folder in left if self._is_ours(folder)]
-        return [seen.path for folder in ours for seen in found[folder]]
+            ours = [folder for folder in left if self._is_ours(folder, found[folder])]
+            passing = [seen for seen in self.place.shelf.list() if PASSED.fullmatch(seen.path)]
+        unwritten = [seen.path for seen in passing if _is_old([seen], now, seconds)]
+        return [*unwritten, *(seen.path for folder in ours for seen in found[folder])]
 
-    def _is_ours(self, folder: str) -> bool:
-        note = self._note_in(folder)
-        return note is not None and note.pipeline == self.pipeline
+    def _is_ours(self, folder: str, files: Sequence[Seen]) -> bool:
+        """Or of nobody: its note was never written, or has been removed already, and nobody else's file is there."""
+        if f"{folder}/{NOTE}" in (seen.path for seen in files):
+            note = self._note_in(folder)
+            return note is not None and note.pipeline == self.pipeline
+        return all(PARTS.fullmatch(seen.path) for seen in files)
 
     def remove(self, paths: Sequence[str]) -> None:
         """What says whose they are goes last."""
+        notes = {path for path in paths if path.endswith(NOTE)}
         with self.place.reaching():
-            self.place.shelf.remove(sorted(paths, key=lambda path: path.endswith(NOTE)))
+            for some in ([path for path in paths if path not in notes], sorted(notes)):
+                if some:
+                    self.place.shelf.remove(some)
 
     def close(self) -> None:
         """Whatever is being written is not waited for by anybody else."""

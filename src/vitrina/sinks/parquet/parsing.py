@@ -76,10 +76,19 @@ def with_more(shape: RowShape, text: Text, names: Sequence[str], target: Any, mo
     try:
         found = text.read([*names, *more], types | dict.fromkeys(more, pa.string()))
     except pa.ArrowInvalid as error:
+        _check_encoding(text)
         strings = text.read([*names, *more], dict.fromkeys(names, pa.large_string()))
         raise _refusal(kinds, strings, error) from error
     columns = [kind.typed(found[kind.name]) for kind in kinds]
     return pa.Table.from_arrays(columns, schema=schema), found.select([*more])
+
+
+def _check_encoding(text: Text) -> None:
+    """A database without an encoding of its own (SQL_ASCII) gives whatever was put into it."""
+    try:
+        text.data.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError("the query gives text that is not UTF-8", REMEDY) from error
 
 
 def _refusal(kinds: Sequence["Kind"], strings: Any, error: Exception) -> Exception:
