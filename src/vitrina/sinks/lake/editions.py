@@ -34,12 +34,6 @@ class LakeEditions(Editions):
                 f"choose another name, or have it forgotten: DELETE FROM etl_lake.iceberg_tables WHERE {where}",  # noqa: S608 (for people)
             )
 
-    def _why_not(self, edition: Edition) -> str:
-        """A table that is divided, as an engine divides its own, is written by nobody else."""
-        table = self.store.table(edition.index) if edition.uuid else None
-        divided = "it is divided into parts, which an engine writes" if table and table.is_divided else ""
-        return super()._why_not(edition) or divided
-
     def _forget(self, edition: Edition, conn: Connection) -> StepResult:
         catalogue.forget(conn, self.store.folder(edition.index))
         return super()._forget(edition, conn)

@@ -21,8 +21,6 @@ from vitrina.engine.reading import How
 from vitrina.engine.work import Work
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
-from vitrina.meta.repos.indexes import Edition
-from vitrina.sinks.documents.editions import Editions
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.delivery import DAY, swept
 from vitrina.sinks.lake.editions import LakeEditions
@@ -62,9 +60,6 @@ class InsideEditions(LakeEditions):
     """Tables whose shadow nobody looks at: what they hold is told by themselves."""
 
     expected = 0
-
-    def _why_not(self, edition: Edition) -> str:
-        return Editions._why_not(self, edition)
 
     def _guard_deletes(self, conn: Connection, work: Work) -> int:
         del conn
@@ -125,7 +120,9 @@ class LakeInside(Mode):
         return StepResult(Event.ENGINE_BEGUN, fields={"read": How.INSIDE})
 
     def _ready(self, engine: Engine) -> Iterator[Step]:
-        guess = self.job.reader.estimate(self.job.plan.select) if self.editions.is_new else None
+        """A table that the pipeline divides itself is written in its parts, or as one."""
+        is_ours = self.editions.is_new and not self.job.plan.partition_by
+        guess = self.job.reader.estimate(self.job.plan.select) if is_ours else None
         rows = int(min(guess.rows, 1e12)) if guess else 0
         parts = min(MOST_PARTS, -(-rows // self.job.settings.engine_part_rows))
         if parts > 1:
