@@ -124,6 +124,8 @@ def test_of_the_rest_all_are_run_and_what_fails_twice_is_told_of_last(tmp_path: 
     done = run_ci(tmp_path, FINE, long=ALWAYS)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "test-long did not pass: see .ci/logs/test-long.log"
+    last = done.stderr.split("LAST OF .ci/logs/test-long.log.again:", 1)[1]
+    assert "FAILED test_long.py::test_that_fails_always" in last
     for suite in ("test", *(f"test-{name}" for name in NEIGHBOURS)):
         assert f"TOOK {suite}: " in done.stdout, suite
 
