@@ -8,6 +8,7 @@ from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.editions import Editions
 from vitrina.sinks.lake import catalogue
+from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.store import LakeStore
 from vitrina.sinks.parquet.writer import RowWriter
 from vitrina.stores import Mark
@@ -33,6 +34,13 @@ class LakeEditions(Editions):
                 f"the catalogue has a table {self.mart} that this pipeline did not make",
                 f"choose another name, or have it forgotten: DELETE FROM etl_lake.iceberg_tables WHERE {where}",  # noqa: S608 (for people)
             )
+
+    def _why_not(self, edition: Edition) -> str:
+        """A table that an engine has divided, and the pipeline does not, was compared by no shadow."""
+        assert isinstance(self.shape, LakeShape)
+        table = self.store.table(edition.index) if edition.uuid and not self.shape.divided else None
+        divided = "it is divided into parts, which an engine writes" if table and table.is_divided else ""
+        return super()._why_not(edition) or divided
 
     def _forget(self, edition: Edition, conn: Connection) -> StepResult:
         catalogue.forget(conn, self.store.folder(edition.index))

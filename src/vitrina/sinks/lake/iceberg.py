@@ -128,6 +128,11 @@ class LakeTable:
         is_by_us = bool(snapshot.summary and snapshot.summary.additional_properties.get(OWNER))
         return is_by_us and snapshot.sequence_number == last
 
+    @property
+    def is_divided(self) -> bool:
+        """Into partitions."""
+        return not self.table.spec().is_unpartitioned()
+
     def buckets(self, column: str) -> int:
         """Into how many parts it is divided by a column, and by nothing else; 1 if it is not."""
         fields = self.table.spec().fields

@@ -21,6 +21,8 @@ from vitrina.engine.reading import How
 from vitrina.engine.work import Work
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
+from vitrina.meta.repos.indexes import Edition
+from vitrina.sinks.documents.editions import Editions
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.delivery import DAY, swept
 from vitrina.sinks.lake.editions import LakeEditions
@@ -60,6 +62,9 @@ class InsideEditions(LakeEditions):
     """Tables whose shadow nobody looks at: what they hold is told by themselves."""
 
     expected = 0
+
+    def _why_not(self, edition: Edition) -> str:
+        return Editions._why_not(self, edition)
 
     def _guard_deletes(self, conn: Connection, work: Work) -> int:
         del conn
