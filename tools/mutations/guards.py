@@ -183,7 +183,7 @@ GUARDS = [
         (f"{CALLS}::test_a_policy_is_judged_as_it_holds_for_the_reader",),
     ),
     Guard(
-        "another division is another table",
+        "the division in the shape of a lake table",
         "sinks/lake/shape.py",
         "if self.divided else found",
         "if False else found",
