@@ -90,5 +90,10 @@ def _state(task: Path) -> str:
     return "X"
 
 
-# Of a lease that is to run out soon, and yet not because the machine is busy.
+# Of a lease that is to run out soon, and yet not because the machine is busy: the same for all processes of a run.
 SHORT_LEASE = max(1.0, factor() / LEAST)
+
+
+def short_lease() -> float:
+    """Of one that is renewed in time, on a machine that may be busier by now than when the suite began."""
+    return max(SHORT_LEASE, measure() / LEAST)
