@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from tools.machine import cores
+
 NAME = "VITRINA_PATIENCE"
 STEPS, STEP_SECONDS = 200_000, 0.02  # a loop, and what it takes on the machine that the deadlines are written for
 LEAST, MOST = 2.0, 20.0  # the suite itself keeps every core busy
@@ -28,7 +30,7 @@ def measure() -> float:
     sum(range(STEPS))
     sum(number * number for number in range(STEPS))
     looped = (time.perf_counter() - began) / STEP_SECONDS
-    crowd = os.getloadavg()[0] / (os.cpu_count() or 1)
+    crowd = os.getloadavg()[0] / cores()
     return min(MOST, max(LEAST, looped, crowd))
 
 

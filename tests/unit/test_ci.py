@@ -33,7 +33,6 @@ COMMANDS = (
     "env",
     "make",
     "mkdir",
-    "nproc",
     "rm",
     "sed",
     "sh",
@@ -73,6 +72,8 @@ def run_ci(folder: Path, tests: str, long: str = "", **more: str) -> subprocess.
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    (folder / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "machine.py", folder / "tools" / "machine.py")
     (folder / "Makefile").write_text(MAKEFILE)
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_it.py").write_text(tests)
@@ -92,6 +93,7 @@ def without_apt(folder: Path) -> str:
         found = shutil.which(name)
         assert found, name
         (commands / name).symlink_to(found)
+    (commands / "python3").symlink_to(Path(sys.executable).resolve())
     return str(commands)
 
 
