@@ -17,10 +17,12 @@ from vitrina.sinks.lake.place import spelled
 from vitrina.testing.marts import Rows, as_rows
 
 
-def typed_rows(lab: Lab, found: pa.Table, key: list[str]) -> Rows:
-    """What somebody has read, compared in the types of the pipeline's own query."""
+def typed_rows(lab: Lab, found: pa.Table, key: list[str], select: str | None = None) -> Rows:
+    """What somebody has read, compared in the types of a query: of the pipeline's own, where there is one."""
     lab.sql("DROP TABLE IF EXISTS public.held")
-    select = lab.value("SELECT coalesce(source_query, 'SELECT * FROM ' || source_table) FROM etl.etl_pipelines")
+    select = select or lab.value(
+        "SELECT coalesce(source_query, 'SELECT * FROM ' || source_table) FROM etl.etl_pipelines"
+    )
     lab.sql(f"CREATE TABLE public.held AS SELECT * FROM ({select}) AS q WITH NO DATA")
     names = ", ".join(found.column_names)
     for row in found.to_pylist():
