@@ -38,7 +38,7 @@ node.internal-address=127.0.0.1
 node.bind-ip=127.0.0.1
 plugin.dir={plugins}
 catalog.management=dynamic
-catalog.config-dir={folder}
+catalog.store=memory
 query.max-memory-per-node=200MB
 memory.heap-headroom-per-node=100MB
 """
@@ -132,7 +132,7 @@ def running(folder: Path) -> Iterator[Trino]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     folder.mkdir()
-    config = CONFIG.format(port=port, plugins=TRINO / "plugin", folder=folder)
+    config = CONFIG.format(port=port, plugins=TRINO / "plugin")
     (folder / "config.properties").write_text(config)
     own = {"config": folder / "config.properties", "node.data-dir": folder, "file.encoding": "UTF-8"}
     options = ["-Xmx700M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djdk.attach.allowAttachSelf=true"]

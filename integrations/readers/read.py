@@ -37,7 +37,8 @@ def by_polars(metadata: str) -> Rows:
     """By its own reader of Parquet; pyiceberg tells it the files."""
     import polars
 
-    return polars.scan_iceberg(metadata, reader_override="native").collect().to_dicts()
+    rows: Rows = polars.scan_iceberg(metadata, reader_override="native").collect().to_dicts()
+    return rows
 
 
 def by_daft(metadata: str) -> Rows:
@@ -45,7 +46,8 @@ def by_daft(metadata: str) -> Rows:
     import daft
     from pyiceberg.table import StaticTable
 
-    return daft.read_iceberg(StaticTable.from_metadata(metadata)).to_pylist()
+    rows: Rows = daft.read_iceberg(StaticTable.from_metadata(metadata)).to_pylist()
+    return rows
 
 
 def by_clickhouse(metadata: str) -> Rows:
