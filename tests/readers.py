@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import pyarrow as pa
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
@@ -182,4 +181,4 @@ def pointer(lake: LakeSink) -> str:
 def in_types(lake: LakeSink, rows: list[dict[str, Any]]) -> Rows:
     """Those of the query."""
     lake.lab.db.execute("SET timezone = 'UTC'")
-    return typed_rows(lake.lab, pa.Table.from_pylist(rows), ["id"]) if rows else {}
+    return typed_rows(lake.lab, [*rows[0]], rows, ["id"]) if rows else {}

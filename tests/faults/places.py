@@ -75,7 +75,7 @@ class Lake:
                     raise
                 continue
             assert len(set(table["id"].to_pylist())) == table.num_rows, f"{target} has a key twice"
-            return typed_rows(self.lab, table, ["id"], select)
+            return typed_rows(self.lab, table.column_names, table.to_pylist(), ["id"], select)
 
     def assert_known(self, states: Mapping[str, str]) -> None:
         tables = {name for (name,) in self.lab.sql("SELECT DISTINCT table_name FROM etl_lake.iceberg_tables")}
@@ -108,7 +108,10 @@ class Files:
         while True:
             try:
                 manifest = sink.manifest
-                return typed_rows(self.lab, sink.table, ["id"], select) if manifest and manifest["files"] else {}
+                if not manifest or not manifest["files"]:
+                    return {}
+                found = sink.table
+                return typed_rows(self.lab, found.column_names, found.to_pylist(), ["id"], select)
             except Exception:
                 if time.monotonic() > deadline or sink.manifest == manifest:
                     raise
