@@ -76,7 +76,7 @@ def test_rows_that_are_marked_as_deleted_are_not_read(lake: LakeSink, read: Read
 def test_what_is_read_while_it_is_written_is_some_state_of_the_query(lake: LakeSink, read: Read) -> None:
     """Each run moves the same rows on, and then deletes one: whoever reads sees those of one run, and never of two, or
     those of an earlier one later."""
-    pipeline, lab, rounds = make_large(lake), lake.lab, 8
+    pipeline, lab, rounds = make_large(lake), lake.lab, 4
     went(lake, pipeline)
     seen = []
     with lab.runner():
