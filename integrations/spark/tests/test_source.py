@@ -66,7 +66,7 @@ def test_a_result_is_read_in_pieces_of_one_computation(lab: Lab, spark: Spark) -
         ids = sorted(reading(replace(kept, pieces=pieces), "id"))
         assert (ids, pieces.rows < 10_000) == ([*range(60_000)], True)
         kept.forget()
-        with pytest.raises(PySparkException, match="NOT_FOUND"):
+        with pytest.raises(PySparkException, match="No DataFrame"):
             reading(kept, "id")
 
 
