@@ -214,7 +214,14 @@ GUARDS = [
         "the end of a piece of Spark's result",
         "sources/spark/pieces.py",
         "                    begin, wanted = None, self.rows\n",
-        "                    begin, wanted = end if False else begin, self.rows\n",
+        "                    wanted = self.rows\n",
         ("tests/unit/test_spark_pieces.py::test_every_row_is_in_one_piece",),
+    ),
+    Guard(
+        "the division in the shape of a lake table",
+        "sinks/lake/shape.py",
+        "if self.divided else found",
+        "if False else found",
+        ("tests/integration/test_lake_divided.py::test_another_division_is_another_table_and_said_before",),
     ),
 ]
