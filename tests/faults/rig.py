@@ -358,8 +358,10 @@ def rigged(
     *,
     is_pooled: bool = False,
     engine: str = ELASTICSEARCH,
+    elsewhere: bool = False,
 ) -> Iterator[Rig]:
-    """A rig that is set up; `elastic` if it may be restarted, else only its `url` is used. Behind a pooler if asked."""
+    """A rig that is set up; `elastic` if it may be restarted, else only its `url` is used. Behind a pooler if asked;
+    with marts in a lake, in files and in ClickHouse if asked."""
     prefix = f"t_{uuid.uuid4().hex[:12]}_"
     with ExitStack() as stack:
         server = stack.enter_context(own_server(synchronous_commit="on"))
@@ -370,7 +372,7 @@ def rigged(
         postgres = Wire(("127.0.0.1", stack.enter_context(pooling(conninfo)))) if is_pooled else to_postgres(conninfo)
         warehouse = stack.enter_context(wired(postgres))
         index = stack.enter_context(wired(Wire(address_of(url))))
-        places = stack.enter_context(placed(lab, folder))
+        places = stack.enter_context(placed(lab, folder)) if elsewhere else {}
         rig = Rig(server, elastic, lab, search, warehouse, index, folder, places, is_pooled)
         try:
             rig.set_up()
