@@ -86,22 +86,24 @@ class Ledger:
 
     def _commit(self, step: Step) -> Fenced:
         started = time.monotonic()
-        with span("vitrina.batch", seq=self.seq) as traced, transaction(self.conn, self.settings):
+        mark = Mark(self.conn, str(self.claim.pipeline_id), PIPELINE)
+        with span("vitrina.batch", seq=self.seq) as traced, transaction(self.conn, self.settings, along=mark.ask):
             # Behind a pooler every transaction may have another session: each says that it is the one that writes.
-            Mark(self.conn, str(self.claim.pipeline_id), PIPELINE).leave()
+            mark.leave()
             if self.changes:
                 self.changes.forget()
             result = step(self.conn)
             outcomes = self._ask(result)
-            self.conn.execute(STATE["approach_fence"], {"timeout": self.fence_timeout})
-            fields = self._fields(result, time.monotonic() - started)
-            recovers = self._write_down(result, fields)
-            self._keep(outcomes)
-            if self.changes and (changes := self.changes.take()):
-                RunRepo(self.conn).log(self._row_of_history(), "info", Event.CHANGED, {"changes": changes})
-            reach("before checkpoint")
-            checkpoint = Checkpoint(result.position, self.columns, self.config_hash)
-            fenced = StateRepo(self.conn).fence(self.claim.pipeline_id, self.claim.epoch, self.seq, checkpoint)
+            with self.conn.pipeline():
+                self.conn.execute(STATE["approach_fence"], {"timeout": self.fence_timeout})
+                fields = self._fields(result, time.monotonic() - started)
+                recovers = self._write_down(result, fields)
+                self._keep(outcomes)
+                if self.changes and (changes := self.changes.take()):
+                    RunRepo(self.conn).log(self._row_of_history(), "info", Event.CHANGED, {"changes": changes})
+                reach("before checkpoint")
+                checkpoint = Checkpoint(result.position, self.columns, self.config_hash)
+                fenced = StateRepo(self.conn).fence(self.claim.pipeline_id, self.claim.epoch, self.seq, checkpoint)
             note(traced, event=result.event, **vars(result.counts))
         reach("after checkpoint")
         self.seq, self.position = self.seq + 1, result.position
