@@ -85,6 +85,8 @@ def _without(can: Abilities) -> dict[str, Any]:
         left |= {"keep_changes": 0}
     if not can.formats:
         left |= {"format": None}
+    if not can.divides:
+        left |= {"partition_by": ()}
     return left
 
 
@@ -97,6 +99,8 @@ def check_fields(plan: Plan) -> None:
         raise ConfigError(f"{', '.join(given)} is for an index, and {target} is none", "leave it out")
     if plan.format and plan.format not in can.formats:
         raise ConfigError(f"format is for a mart in files, and {target} is none", "leave it out, or name a folder")
+    if plan.partition_by and not can.divides:
+        raise ConfigError(f"partition_by is for a table in a lake, and {target} is none", "leave it out")
     if can.needs_shadow and not plan.key:
         raise ConfigError(f"{target} needs a key", "set key: [column, …]; it becomes _id")
     if plan.publish == "atomic" and not can.commits_with_checkpoint:
