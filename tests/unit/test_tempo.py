@@ -2,7 +2,6 @@
 
 import pytest
 
-from vitrina.capture import tempo
 from vitrina.capture.tempo import LONGEST, SOON, Tempo
 
 
@@ -11,7 +10,7 @@ from vitrina.capture.tempo import LONGEST, SOON, Tempo
 )
 def test_few_are_handed_on_at_once_and_many_together(monkeypatch: pytest.MonkeyPatch, rate: int, pause: float) -> None:
     now = 1000.0
-    monkeypatch.setattr(tempo.time, "monotonic", lambda: now)
+    monkeypatch.setattr("vitrina.capture.tempo.time.monotonic", lambda: now)
     found = Tempo(_at=now)
     for _ in range(500):
         now += 0.01

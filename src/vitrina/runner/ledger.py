@@ -94,16 +94,15 @@ class Ledger:
                 self.changes.forget()
             result = step(self.conn)
             outcomes = self._ask(result)
-            with self.conn.pipeline():
-                self.conn.execute(STATE["approach_fence"], {"timeout": self.fence_timeout})
-                fields = self._fields(result, time.monotonic() - started)
-                recovers = self._write_down(result, fields)
-                self._keep(outcomes)
-                if self.changes and (changes := self.changes.take()):
-                    RunRepo(self.conn).log(self._row_of_history(), "info", Event.CHANGED, {"changes": changes})
-                reach("before checkpoint")
-                checkpoint = Checkpoint(result.position, self.columns, self.config_hash)
-                fenced = StateRepo(self.conn).fence(self.claim.pipeline_id, self.claim.epoch, self.seq, checkpoint)
+            self.conn.execute(STATE["approach_fence"], {"timeout": self.fence_timeout})
+            fields = self._fields(result, time.monotonic() - started)
+            recovers = self._write_down(result, fields)
+            self._keep(outcomes)
+            if self.changes and (changes := self.changes.take()):
+                RunRepo(self.conn).log(self._row_of_history(), "info", Event.CHANGED, {"changes": changes})
+            reach("before checkpoint")
+            checkpoint = Checkpoint(result.position, self.columns, self.config_hash)
+            fenced = StateRepo(self.conn).fence(self.claim.pipeline_id, self.claim.epoch, self.seq, checkpoint)
             note(traced, event=result.event, **vars(result.counts))
         reach("after checkpoint")
         self.seq, self.position = self.seq + 1, result.position
