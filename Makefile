@@ -78,7 +78,7 @@ integrations/spark/.jars/.ready: integrations/spark/pom.xml
 $(TRINO)/.ready:
 	@echo "fetching Trino …"
 	@command -v mvn >/dev/null || { echo "make: there is no Maven: install it (on Debian: apt install maven)" >&2; exit 1; }
-	@rm -rf $(dir $(@D)) && mvn -q -B --strict-checksums org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy -Dartifact=io.trino:trino-server:476:tar.gz -DoutputDirectory=$(CURDIR)/$(dir $(@D))
+	@rm -rf $(dir $(@D)) && mkdir -p $(dir $(@D)) && cd $(dir $(@D)) && mvn -q -B --strict-checksums org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy -Dartifact=io.trino:trino-server:476:tar.gz -DoutputDirectory=$(CURDIR)/$(dir $(@D))
 	@cd $(dir $(@D)) && tar -xzf trino-server-476.tar.gz && rm trino-server-476.tar.gz && find $(notdir $(@D))/plugin -mindepth 1 -maxdepth 1 ! -name iceberg -exec rm -r {} +
 	@touch $@
 
