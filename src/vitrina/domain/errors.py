@@ -11,7 +11,7 @@ VitrinaError
 from types import MappingProxyType
 from typing import Self
 
-from vitrina.domain.wording import Data, Json, Worded, fill
+from vitrina.domain.wording import Because, Data, Json, Therefore, Worded, fill
 
 
 class VitrinaError(Exception):
@@ -33,6 +33,16 @@ class VitrinaError(Exception):
         error = cls(fill(code.text, data), fill(code.remedy, data))
         error.code, error.data, error.at = code, data, at
         return error
+
+    @property
+    def because(self) -> str:
+        """The message, for the data of another error that says more about it; by its code, if it has one."""
+        return Because(self.code, self.data) if self.code else self.message
+
+    @property
+    def therefore(self) -> str:
+        """The remedy, likewise."""
+        return Therefore(self.code, self.data) if self.code else self.remedy
 
     def __str__(self) -> str:
         return f"{self.message} — {self.remedy}" if self.remedy else self.message

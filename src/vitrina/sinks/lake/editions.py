@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.engine.job import Job, StepResult
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Edition
@@ -29,10 +30,7 @@ class LakeEditions(Editions):
         if [mark for mark in served.values() if not self._is_ours(mark)]:
             namespace, _, table = self.mart.partition(".")
             where = f"table_namespace = '{namespace}' AND table_name = '{table}'"
-            raise ConfigError(
-                f"the catalogue has a table {self.mart} that this pipeline did not make",
-                f"choose another name, or have it forgotten: DELETE FROM etl_lake.iceberg_tables WHERE {where}",  # noqa: S608 (for people)
-            )
+            raise ConfigError.of(MartRefusal.NOT_OUR_LAKE_TABLE, mart=self.mart, where=where)
 
     def _why_not(self, edition: Edition) -> str:
         """A table that is divided, as an engine divides its own, is written by nobody else."""

@@ -13,6 +13,7 @@ from functools import partial
 
 from vitrina.domain.errors import ConfigError, FatalError
 from vitrina.domain.events import Event
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.domain.wording import Data, Json
@@ -82,7 +83,7 @@ class LakeInside(Mode):
 
     def __init__(self, job: Job, writer: RowWriter, store: LakeStore, epoch: int, grace: float) -> None:
         if job.checks:
-            raise ConfigError("checks are asked in the warehouse, where no row of this mart comes", "leave them out")
+            raise ConfigError.of(MartRefusal.CHECKS_IN_ENGINE)
         self.job = job
         self.store = store
         self.editions = InsideEditions(store, job, writer, epoch, grace)
