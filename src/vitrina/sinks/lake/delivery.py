@@ -26,13 +26,13 @@ from vitrina.sinks.parquet.delivery import Make, RowDelivery
 from vitrina.sinks.parquet.loading import RowLoader
 from vitrina.sinks.parquet.writer import RowWriter
 
-DAY = 86_400.0
 SWEEP_SECONDS = 3_600.0  # between two looks of a follower
 
 
 class LakeDelivery(RowDelivery):
     """What steps write is in files by their end."""
 
+    editions: LakeEditions
     has_written = has_committed = False  # ever; and since it last had nothing to do
     sweep_at = 0.0
 
@@ -48,7 +48,7 @@ class LakeDelivery(RowDelivery):
             self.editions.make_ready()
             yield from self._keeping_position(self.editions.close())
             if self.has_written:
-                yield from self._keeping_position(swept(self.store, self._table, self.job))
+                yield from self._keeping_position(swept(self.store, self.editions.table, self.job))
 
     def _open_table(self) -> Iterator[Step]:
         yield from self._open()
@@ -72,7 +72,7 @@ class LakeDelivery(RowDelivery):
         stay = self.job.stay
         assert stay is not None
         if self.has_written and time.monotonic() >= self.sweep_at:
-            yield from self._keeping_position(swept(self.store, self._table, self.job))
+            yield from self._keeping_position(swept(self.store, self.editions.table, self.job))
             self.sweep_at = time.monotonic() + SWEEP_SECONDS
         if self.has_committed:
             stay.wake_at, stay.waits = time.monotonic() + self.job.settings.lake_commit_seconds, True
@@ -81,19 +81,19 @@ class LakeDelivery(RowDelivery):
         self.position = stay.forward(self.position)
 
     def _is_as_left(self, conn: Connection) -> bool:
-        return catalogue.find(conn, self._pointer) == self._table.location
+        return catalogue.find(conn, self.editions.pointer) == self.editions.table.location
 
     @property
     def _types(self) -> Any:
-        return self._table.types
+        return self.editions.table.types
 
     @property
     def _is_in_doubt(self) -> bool:
         """The last change of the table was not ours."""
-        return not self._table.is_ours
+        return not self.editions.table.is_ours
 
     def _loader(self, writer: RowWriter) -> RowLoader:
-        table = self._table
+        table = self.editions.table
         return RowLoader(writer, table.types, partial(DataWriter, table.table), self.store.place.reaching)
 
     @property
@@ -119,26 +119,11 @@ class LakeDelivery(RowDelivery):
 
     def _write(self, rows: Any, keys: Any, conn: Connection) -> None:
         with self.store.place.reaching():
-            table, files = self._table, self.writer.changes.files
-            old, new = table.location, table.change(rows, keys, files, self._keep_seconds)
+            table, files = self.editions.table, self.writer.changes.files
+            old, new = table.location, table.change(rows, keys, files, self.editions.keep_seconds)
         reach("after send")
-        catalogue.move(conn, self._pointer, old, new)
+        catalogue.move(conn, self.editions.pointer, old, new)
         self.has_written = self.has_committed = True
-
-    @property
-    def _keep_seconds(self) -> float:
-        """Nobody reads what is being built."""
-        return 0 if self.editions.current.is_building else self.job.settings.lake_snapshot_days * DAY
-
-    @property
-    def _pointer(self) -> catalogue.Pointer:
-        return self.store.built_at if self.editions.current.is_building else self.store.served_at
-
-    @property
-    def _table(self) -> LakeTable:
-        table = self.store.table(self.editions.current.index)
-        assert table is not None
-        return table
 
 
 # ── what nothing points to ───────────────────────────────────────────────────────────────────────────────────────────

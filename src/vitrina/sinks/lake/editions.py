@@ -9,9 +9,12 @@ from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.editions import Editions
 from vitrina.sinks.lake import catalogue
+from vitrina.sinks.lake.iceberg import LakeTable
 from vitrina.sinks.lake.store import LakeStore
 from vitrina.sinks.parquet.writer import RowWriter
 from vitrina.stores import Mark
+
+DAY = 86_400.0
 
 
 class LakeEditions(Editions):
@@ -21,6 +24,23 @@ class LakeEditions(Editions):
 
     def __init__(self, store: LakeStore, job: Job, writer: RowWriter, epoch: int, grace: float) -> None:
         super().__init__(store, job, writer, epoch, grace)
+
+    @property
+    def table(self) -> LakeTable:
+        """That of the edition that is written."""
+        table = self.store.table(self.current.index)
+        assert table is not None
+        return table
+
+    @property
+    def pointer(self) -> catalogue.Pointer:
+        """The row of the catalogue that names its state."""
+        return self.store.built_at if self.current.is_building else self.store.served_at
+
+    @property
+    def keep_seconds(self) -> float:
+        """Of its snapshots; nobody reads what is being built."""
+        return 0 if self.current.is_building else self.job.settings.lake_snapshot_days * DAY
 
     def _look(self, conn: Connection) -> StepResult:
         self.store.look(conn)
@@ -44,9 +64,7 @@ class LakeEditions(Editions):
 
     def _created(self, uuid: str, conn: Connection) -> StepResult:
         result = super()._created(uuid, conn)
-        table = self.store.table(self.current.index)
-        assert table is not None
-        catalogue.begin(conn, self.store.built_at, table.location)
+        catalogue.begin(conn, self.store.built_at, self.table.location)
         return result
 
     def _publish(self, conn: Connection) -> StepResult:
