@@ -12,6 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from vitrina.domain.diagnoses import Diagnosis
 from vitrina.domain.events import Event, Measured
+from vitrina.domain.faults import FAULTS
 from vitrina.domain.findings import Code, Phrase
 from vitrina.domain.lifecycle import TRANSITIONS
 from vitrina.domain.pipeline import Pipeline, Task
@@ -71,6 +72,7 @@ def reference() -> str:
         + "".join(row(code, code.remedy) for code in (*Code, *REFUSALS)),
         "| `why`, `way`, `via` | data | text |\n|---|---|---|\n" + "".join(map(row, Phrase)),
         "| `reason`, `because` | data | text |\n|---|---|---|\n" + "".join(map(row, Reason)),
+        "| `fault`, `where`, `problems` | data | text |\n|---|---|---|\n" + "".join(map(row, FAULTS)),
         DIAGNOSES,
         "| code | data | message | remedy |\n|---|---|---|---|\n"
         + "".join(row(diagnosis, diagnosis.remedy) for diagnosis in Diagnosis),

@@ -55,7 +55,7 @@ ASKED_OF_SOURCES = (
     "sources/*/guard.py",
     "sources/*/shapes.py",
 )
-OTHERS_SAY = {"domain/pipeline.py": 1, "domain/request.py": 1, "domain/positions.py": 1}  # pydantic's words, a run's
+OTHERS_SAY = {"domain/positions.py": 1}  # of a run
 
 
 def test_what_is_refused_before_a_run_is_refused_by_a_code() -> None:
@@ -126,3 +126,16 @@ def _kept(type_: str) -> None:
 
 def _lack(source: str, ability: Ability) -> None:
     raise lack(source, ability)
+
+
+def test_what_is_wrong_with_a_field_is_said_in_russian() -> None:
+    values = {"name": "films", "batch_size": "many", "schedule_interval": "often", "tasks": [{"body": []}], "kye": []}
+    with pytest.raises(ConfigError) as caught:
+        Pipeline.parse(values)
+    message, _ = refused("configuration", caught.value).said_in(Words("ru"))
+    assert "batch_size должно быть целым числом, а не 'many'" in message
+    assert "schedule_interval 'often' — ни длительность, ни строка cron — напишите 30s" in message
+    assert "body в элемент 1 в tasks должно быть текстом, а не список" in message
+    assert "kye неизвестно; имелось в виду key?" in message
+    assert message.startswith("конвейер 'films': ")
+    assert "must be" not in message

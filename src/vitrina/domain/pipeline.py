@@ -10,6 +10,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from vitrina.domain.checks import MOST, Check
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.faults import Fault, Rule
 from vitrina.domain.fields import is_deeper_than, shortened, wrong_fields
 from vitrina.domain.labels import read_labels
 from vitrina.domain.reasons import Reason
@@ -123,7 +124,7 @@ class Pipeline(BaseModel):
     @classmethod
     def _is_not_deep(cls, value: Any) -> Any:
         if is_deeper_than(value, MAX_DEPTH):
-            raise ValueError(f"is nested deeper than {MAX_DEPTH}")
+            raise ValueError(Fault.TOO_DEEP.of(limit=MAX_DEPTH))
         return value
 
     @field_validator("targets")
@@ -131,12 +132,12 @@ class Pipeline(BaseModel):
     def _targets_differ(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         targets = tuple(target.strip() for target in value)
         if not all(targets):
-            raise ValueError("a target is empty")
+            raise ValueError(Rule.EMPTY_TARGET.of())
         twice = [target for target in targets if targets.count(target) > 1]
         if twice:
-            raise ValueError(f"{twice[0]!r} is named twice")
+            raise ValueError(Rule.NAMED_TWICE.of(name=twice[0]))
         if len(targets) > MOST_TARGETS:
-            raise ValueError(f"{len(targets)} targets, and {MOST_TARGETS} are the most")
+            raise ValueError(Rule.MANY_TARGETS.of(count=len(targets), most=MOST_TARGETS))
         return targets
 
     @field_validator("checks")
@@ -145,9 +146,9 @@ class Pipeline(BaseModel):
         names = [check.name for check in value]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise ValueError(f"two checks are called {twice[0]!r}")
+            raise ValueError(Rule.CHECKS_OF_ONE_NAME.of(name=twice[0]))
         if len(names) > MOST:
-            raise ValueError(f"{len(names)} checks, and {MOST} are the most")
+            raise ValueError(Rule.MANY_CHECKS.of(count=len(names), most=MOST))
         return value
 
     @field_validator("schedule_interval")
@@ -158,7 +159,7 @@ class Pipeline(BaseModel):
         try:
             check_schedule(value)
         except ConfigError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(error.whole) from error
         return value
 
     @field_validator("freshness_limit")
@@ -169,7 +170,7 @@ class Pipeline(BaseModel):
         try:
             check_duration("freshness_limit", value)
         except ConfigError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(error.whole) from error
         return value.strip()
 
     @classmethod
@@ -178,9 +179,10 @@ class Pipeline(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            name = values.get("name")
-            whose = f"pipeline {shortened(name)}: " if name and isinstance(name, str) else ""
-            raise ConfigError(f"{whose}{wrong_fields(error, cls.model_fields)}") from error
+            name, problems = values.get("name"), wrong_fields(error, cls.model_fields)
+            if name and isinstance(name, str):
+                raise ConfigError.of(Refusal.WRONG_FIELDS_OF, name=shortened(name), problems=problems) from error
+            raise ConfigError.of(Refusal.WRONG_FIELDS, problems=problems) from error
 
 
 def with_defaults(config: dict[str, Any]) -> dict[str, Any]:

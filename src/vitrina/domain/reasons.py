@@ -235,10 +235,6 @@ class Reason(Worded):
     SEARCH_MAPPED = "search_mapped", "mappings of text search were changed"
     SEARCH_WORDS = "search_words", "dictionaries of text search were changed"
 
-    def of(self, **data: Json) -> Because:
-        """This reason, here."""
-        return Because(self, data)
-
 
 COMPUTED = (Reason.AGGREGATE, Reason.WINDOW, Reason.SUBQUERY)  # from many rows: by itself that is little news
 REASONS = {reason.value: reason for reason in Reason}

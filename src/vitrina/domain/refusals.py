@@ -11,6 +11,10 @@ class Refusal(Worded):
     """The code, what is wrong, and the remedy."""
 
     # a pipeline
+    WRONG_FIELDS = "wrong_fields", "{problems}"
+    WRONG_FIELDS_OF = "wrong_fields_of", "pipeline {name}: {problems}"
+    UNKNOWN_FIELDS = "unknown_fields", "a pipeline has no field {fields}", "correct it, or leave it out"
+    WRONG_PARAMETERS = "wrong_parameters", "the request's parameters: {problems}"
     NO_TARGET = "no_target", "pipeline {name!r} names no target_table", "set it, e.g. analytics.film_dim"
     ONE_SOURCE = "one_source", "pipeline {name!r} needs either source_query or source_table, and not both"
     PYTHON_TASK = (

@@ -21,6 +21,10 @@ class Worded(StrEnum):
         member._value_, member.text, member.remedy = code, text, remedy
         return member
 
+    def of(self, **data: Json) -> "Because":
+        """This, here."""
+        return Because(self, data)
+
 
 class Because(str):
     """A reason: its code and data, and in English what it says."""

@@ -334,14 +334,14 @@ def _find(conn: Connection, which: str) -> StoredPipeline:
     try:
         return PipelineRepo(conn).get(which)
     except ConfigError as error:
-        raise NotFound(error.message) from error
+        raise NotFound.like(error) from error
 
 
 def _parse(values: dict[str, Any]) -> Pipeline:
     try:
         return Pipeline.parse(values)
     except VitrinaError as error:
-        raise Invalid(error.message, error.remedy) from error
+        raise Invalid.like(error) from error
 
 
 def _merged(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
