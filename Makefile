@@ -38,8 +38,8 @@ test: $(READY)  ## the quick tests, on a real Postgres (ARGS="-k name" to choose
 test-long: $(READY)  ## the other tests: those that take a second or more each
 	@$(PYTEST) -m "long or (slow and not opensearch)" $(ARGS)
 
-test-pg15: $(READY)  ## the tests that touch SQL or Elasticsearch, on Debian's Postgres 15
-	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(PYTEST) -m "(sql or elasticsearch) and not long and not browser and not opensearch" $(ARGS)
+test-pg15: $(READY)  ## what versions of Postgres differ in and a sample of the rest, on Debian's Postgres 15
+	@VITRINA_TEST_PG_BIN=$${VITRINA_TEST_PG_BIN:-/usr/lib/postgresql/15/bin} $(PYTEST) -m "(versions$(if $(VITRINA_TEST_ES_VERSION), or elasticsearch)) and not long and not browser and not opensearch" $(ARGS)
 
 test-es9: $(READY)  ## the Elasticsearch tests, on Elasticsearch 9 (needs Java 21 or newer)
 	@VITRINA_TEST_ES_VERSION=$${VITRINA_TEST_ES_VERSION:-9.2.0} $(PYTEST) -m "elasticsearch and not long and not browser and not opensearch" $(ARGS)

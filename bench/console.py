@@ -90,7 +90,7 @@ def _serving(warehouse: bootstrap.Warehouse, settings: Settings) -> Iterator[str
 
 def _measure(url: str, session: str) -> dict[str, dict[str, float]]:
     measured = {}
-    with httpx.Client(base_url=url, cookies={"vitrina_session": session}) as client:
+    with httpx.Client(base_url=url, cookies={"vitrina_session": session}, timeout=60) as client:
         shown = client.get("/console/").text.split('id="row-')[1:]
         have = ",".join(f"row-{row[:36]}:x" for row in shown)
         for name, path in PAGES.items():

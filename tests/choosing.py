@@ -1,14 +1,16 @@
 """Which tests touch what, found out from their code: nobody keeps a list.
 
 A test touches the tests' Postgres if it, a fixture of its own, or any function of `tests` that one of them names makes
-a database or a server there. Those are what another version of Postgres is tried with, but for the slow ones that come
-from outside, by the API, the console or as processes that are killed: what SQL these send, quick ones send too.
+a database or a server there. Another version of Postgres is tried with those whose subject is what versions differ in
+(`VERSIONED`), and with a sample of the rest. The slow ones that come from outside, by the API, the console or as
+processes that are killed, are not in it: what SQL these send, quick ones send too.
 """
 
 from collections.abc import Iterator
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -21,11 +23,22 @@ NOTICING = {test for guard in GUARDS for test in guard.tests}  # never left to i
 ROOTS = (support.clone, support.make_templates, capturing.own_server)
 AROUND = ("__wrapped__", "__func__", "_fixture_function")
 OUTSIDE = tuple(f"tests/{folder}/" for folder in ("acceptance", "browser", "contract", "docs", "faults", "infra"))
+# Modules about what versions of Postgres differ in: rights and roles, catalogues and the tree of a query, plans, types
+# and collations, snapshots, decoding, locks; and whatever composes the statements that converge marts.
+VERSIONED = {
+    "tests/security": "corpora layers paths owners sealed extensions unguarded trees held replaced",
+    "tests/integration": "backup calls capture_continuity capture_install capture_rights captures change_log claims"
+    " collations dependencies horizon images incremental key_built_last limits live live_nodes live_recompute live_size"
+    " live_trouble live_verdicts marts migrations parallel_reading provisioning restored_source roles staging types"
+    " upstream wide writers",
+}
+WHOLE = {f"{folder}/test_{name}.py" for folder, names in VERSIONED.items() for name in names.split()}
+SAMPLE = 4  # of the rest, one in so many
 BY_FIXTURE = {"elastic": "elasticsearch", "opensearch": "opensearch", "browser": "browser"}
 
 
 def mark(item: pytest.Item, seconds: float) -> None:
-    """For `-m slow`, `-m elasticsearch`, `-m browser` and `-m sql`."""
+    """For `-m slow`, `-m elasticsearch`, `-m browser`, `-m sql`, which is what touches Postgres, and `-m versions`."""
     slow = seconds >= SLOW_SECONDS and not NOTICING & names_of(item)
     if slow:
         item.add_marker(pytest.mark.slow)
@@ -37,6 +50,13 @@ def mark(item: pytest.Item, seconds: float) -> None:
     left_out = slow and item.nodeid.startswith(OUTSIDE)
     if not left_out and any(touches_postgres(function) for function in functions_of(item)):
         item.add_marker(pytest.mark.sql)
+        if is_for_versions(item.nodeid):
+            item.add_marker(pytest.mark.versions)
+
+
+def is_for_versions(name: str) -> bool:
+    """Whether this test, should it touch Postgres, is run on another version of it: always the same ones."""
+    return name.partition("::")[0] in WHOLE or crc32(name.encode()) % SAMPLE == 0
 
 
 def declared_seconds(item: pytest.Item) -> float:

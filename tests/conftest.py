@@ -34,6 +34,7 @@ from tests.support import (
 from tests.support import (
     FAST as FAST,
 )
+from tools import machine
 from vitrina.demo.search import INDEXES
 from vitrina.domain.errors import VitrinaError
 from vitrina.embedded.postgres import EmbeddedPostgres
@@ -85,7 +86,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
     The outages of five minutes do nothing else than wait: each has a worker more, or the cores would rest meanwhile."""
     waiting = OUTAGES if config.option.markexpr.startswith("long") else 0
-    return min(8, 2 * (os.cpu_count() or 1) + waiting)
+    return min(8, 2 * machine.cores() + waiting)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -42,7 +42,7 @@ def read(reader: Source, query: str) -> None:
     select = check_text(query, ())
     reader.vet(select, schemas=())
     for batch in reader.within(60).rows(select, 1000):
-        assert SECRET.encode() not in b"".join(batch.lines)
+        assert SECRET.encode() not in batch.text
 
 
 def assert_refused(reader: Source, place: dict[str, str], text: Text) -> None:

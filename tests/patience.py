@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from tools.machine import cores
+
 NAME = "VITRINA_PATIENCE"
 STEPS, STEP_SECONDS = 200_000, 0.02  # a loop, and what it takes on the machine that the deadlines are written for
 LEAST, MOST = 2.0, 20.0  # the suite itself keeps every core busy
@@ -28,7 +30,7 @@ def measure() -> float:
     sum(range(STEPS))
     sum(number * number for number in range(STEPS))
     looped = (time.perf_counter() - began) / STEP_SECONDS
-    crowd = os.getloadavg()[0] / (os.cpu_count() or 1)
+    crowd = os.getloadavg()[0] / cores()
     return min(MOST, max(LEAST, looped, crowd))
 
 
@@ -90,5 +92,10 @@ def _state(task: Path) -> str:
     return "X"
 
 
-# Of a lease that is to run out soon, and yet not because the machine is busy.
+# Of a lease that is to run out soon, and yet not because the machine is busy: the same for all processes of a run.
 SHORT_LEASE = max(1.0, factor() / LEAST)
+
+
+def short_lease() -> float:
+    """Of one that is renewed in time, on a machine that may be busier by now than when the suite began."""
+    return max(SHORT_LEASE, measure() / LEAST)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tools import machine
 from vitrina.domain.errors import VitrinaError
 from vitrina.embedded.elasticsearch import EmbeddedElasticsearch
 from vitrina.embedded.postgres import EmbeddedPostgres
@@ -41,22 +42,13 @@ def is_roomy(folder: Path) -> bool:
     """Whether it takes programs as well as files, and nobody else will miss the memory."""
     if not folder.is_dir() or os.statvfs(folder).f_flag & os.ST_NOEXEC:
         return False
-    return os.access(folder, os.W_OK) and min(free(folder), available_memory()) > WANTED
+    return os.access(folder, os.W_OK) and min(free(folder), machine.memory()) > WANTED
 
 
 def free(folder: Path) -> int:
     """Bytes that this user may write there."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
-
-
-def available_memory() -> int:
-    """Bytes that are free or can be freed; none where nobody says so."""
-    try:
-        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-    except FileNotFoundError:
-        return 0
-    return int(lines["MemAvailable"].split()[0]) * 1024
 
 
 @contextmanager

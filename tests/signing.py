@@ -47,7 +47,7 @@ def begin(client: httpx.Client, wanted: str = "/console/") -> str:
 
 def answer(client: httpx.Client, wanted: str = "/console/") -> Answer:
     """What the provider sends the browser back with."""
-    back = httpx.get(begin(client, wanted)).headers["location"]
+    back = httpx.get(begin(client, wanted), timeout=60).headers["location"]
     return {name: values[0] for name, values in parse_qs(urlsplit(back).query).items()}
 
 

@@ -50,8 +50,8 @@ def test_up_and_down_twice(stack: Cli, home: Path) -> None:
     said = stack("up", "--runners", "2", "--port", port)
     address, _, secret = said.split("quarter of an hour: ")[1].split()[0].partition("#")
     form, origin = {"link": secret}, {"Origin": f"http://127.0.0.1:{port}"}
-    assert httpx.post(address, data=form, headers=origin, trust_env=False).status_code == 303
-    assert httpx.post(address, data=form, headers=origin, trust_env=False).status_code == 401
+    assert httpx.post(address, data=form, headers=origin, trust_env=False, timeout=60).status_code == 303
+    assert httpx.post(address, data=form, headers=origin, trust_env=False, timeout=60).status_code == 401
     first = runners(home)
     assert len(first) == 2
     stack("up", "--runners", "2", "--port", port)

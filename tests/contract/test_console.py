@@ -205,9 +205,8 @@ def test_an_unknown_action_on_several_is_not_found(console: httpx.Client) -> Non
 
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(shared: Api) -> None:
-    response = httpx.post(
-        f"{shared.url}/console/sign-in", data={"token": shared.tokens["viewer"]}, headers={"Origin": shared.url}
-    )
+    form = {"token": shared.tokens["viewer"]}
+    response = httpx.post(f"{shared.url}/console/sign-in", data=form, headers={"Origin": shared.url}, timeout=60)
     cookie = response.headers["set-cookie"]
     assert {"HttpOnly", "SameSite=lax", "Path=/console"} <= set(cookie.split("; "))
     assert shared.tokens["viewer"] not in cookie

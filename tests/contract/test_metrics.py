@@ -67,7 +67,7 @@ def scraped(lab: Lab) -> Iterator[tuple[Api, Runner]]:
 
 
 def of_runner(runner: Runner, **headers: str) -> httpx.Response:
-    return httpx.get(f"http://127.0.0.1:{runner.metrics_port}/metrics", headers=headers, verify=False)
+    return httpx.get(f"http://127.0.0.1:{runner.metrics_port}/metrics", headers=headers, verify=False, timeout=60)
 
 
 def of_api(api: Api) -> str:
@@ -194,7 +194,7 @@ def test_the_token_for_metrics_opens_them_and_nothing_else(lab: Lab) -> None:
         ]
         assert api.clients["nobody"].get("/api/v1/pipelines", headers=good).status_code == 401
         assert [of_runner(runner, **h).status_code for h in (good, bad, {})] == [200, 401, 401]
-        assert httpx.get(f"http://127.0.0.1:{runner.metrics_port}/other").status_code == 404
+        assert httpx.get(f"http://127.0.0.1:{runner.metrics_port}/other", timeout=60).status_code == 404
 
 
 def test_a_runner_shows_its_metrics_to_strangers_only_with_a_token(lab: Lab) -> None:

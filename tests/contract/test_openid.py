@@ -94,7 +94,7 @@ def test_signing_out_ends_the_session_at_the_server(client: httpx.Client, api: A
     stolen = dict(client.cookies)
     client.post("/console/sign-out", headers={"Origin": api.url})
     assert not is_in(client)
-    assert httpx.get(f"{api.url}/console/", cookies=stolen).status_code == 303
+    assert httpx.get(f"{api.url}/console/", cookies=stolen, timeout=60).status_code == 303
 
 
 def test_roles_are_looked_at_anew_and_the_highest_counts(client: httpx.Client, provider: SmallProvider) -> None:

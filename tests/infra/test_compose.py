@@ -152,6 +152,7 @@ def api_of(composed: Composed, variables: dict[str, str]) -> httpx.Client:
         base_url=f"http://127.0.0.1:{composed.environment['VITRINA_PORT']}",
         headers={"Authorization": f"Bearer {variables['VITRINA_TOKEN']}"},
         trust_env=False,
+        timeout=60,
     )
 
 
@@ -172,8 +173,8 @@ def assert_filled(composed: Composed, elastic: str) -> None:
             if pipeline.source_query:
                 assert differences(conn, pipeline.source_query, str(pipeline.target_table)) == 0, pipeline.name
     for index in ("film_dim", "film_rating_agg"):
-        httpx.post(f"{elastic}/{index}/_refresh", trust_env=False).raise_for_status()
-        assert httpx.get(f"{elastic}/{index}/_count", trust_env=False).json()["count"] >= 50
+        httpx.post(f"{elastic}/{index}/_refresh", trust_env=False, timeout=60).raise_for_status()
+        assert httpx.get(f"{elastic}/{index}/_count", trust_env=False, timeout=60).json()["count"] >= 50
 
 
 def who_works(composed: Composed) -> dict[str, list[str]]:

@@ -78,13 +78,13 @@ def by_text(conn: psycopg.Connection[Any], column: Column, values: Any) -> None:
     conn.execute(sql.SQL("CREATE TEMP TABLE said ({} {})").format(column.identifier, column.sql_type))
     with conn.cursor().copy("COPY said FROM STDIN") as copy:
         for batch in text_batches(iter([pa.RecordBatch.from_arrays([values], ["x"])] * 2), [column], 3):
-            copy.write(b"".join(batch.lines))
+            copy.write(batch.text)
 
 
 def test_a_whole_number_that_no_float_can_hold_is_text_of_all_its_digits() -> None:
     values = pa.array([2**53 + 1, 2**64 - 1, None], pa.uint64())
     (batch,) = text_batches(iter([pa.RecordBatch.from_arrays([values], ["x"])]), [Column("x", "numeric(20,0)")], 3)
-    assert b"".join(batch.lines) == b"9007199254740993\n18446744073709551615\n\\N\n"
+    assert batch.text == b"9007199254740993\n18446744073709551615\n\\N\n"
 
 
 def sent(value: Any) -> Any:

@@ -77,11 +77,11 @@ def bare(public: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def put(server: EmbeddedElasticsearch, number: int) -> None:
-    httpx.put(f"{server.url}/films/_doc/{number}", json={"title": "Alien"}).raise_for_status()
+    httpx.put(f"{server.url}/films/_doc/{number}", json={"title": "Alien"}, timeout=60).raise_for_status()
 
 
 def has(server: EmbeddedElasticsearch, number: int) -> bool:
-    return httpx.get(f"{server.url}/films/_doc/{number}").status_code == 200
+    return httpx.get(f"{server.url}/films/_doc/{number}", timeout=60).status_code == 200
 
 
 def pid_of(server: EmbeddedElasticsearch) -> int:
@@ -114,8 +114,10 @@ def fake_java(home: Path, version: str) -> Path:
 
 def test_all_tests_share_one_server(elastic: str, index_prefix: str) -> None:
     title = {"title": "Alien"}
-    httpx.put(f"{elastic}/{index_prefix}films/_doc/1", json=title, params={"refresh": "true"}).raise_for_status()
-    found = httpx.get(f"{elastic}/{index_prefix}films/_search", params={"q": "title:alien"})
+    httpx.put(
+        f"{elastic}/{index_prefix}films/_doc/1", json=title, params={"refresh": "true"}, timeout=60
+    ).raise_for_status()
+    found = httpx.get(f"{elastic}/{index_prefix}films/_search", params={"q": "title:alien"}, timeout=60)
     assert found.json()["hits"]["total"]["value"] == 1
     assert elastic == elastic_server().url
 
@@ -131,7 +133,7 @@ def test_a_running_server_is_used_as_it_is(server: EmbeddedElasticsearch) -> Non
 @real
 @pytest.mark.long
 def test_it_is_the_version_that_was_asked_for_with_the_heap_that_was(server: EmbeddedElasticsearch) -> None:
-    (node,) = httpx.get(f"{server.url}/_nodes/jvm").json()["nodes"].values()
+    (node,) = httpx.get(f"{server.url}/_nodes/jvm", timeout=60).json()["nodes"].values()
     assert node["version"] == server.version
     assert node["jvm"]["mem"]["heap_max_in_bytes"] == 512 * 2**20
 

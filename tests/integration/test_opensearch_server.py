@@ -33,7 +33,7 @@ def server() -> Iterator[EmbeddedOpenSearch]:
 @contextmanager
 def full(url: str) -> Iterator[None]:
     """As the server does by itself when its disks are full: it makes no index."""
-    with httpx.Client(base_url=url, trust_env=False) as http:
+    with httpx.Client(base_url=url, trust_env=False, timeout=60) as http:
         setting = "cluster.blocks.create_index"
         try:
             http.put("/_cluster/settings", json={"transient": {setting: True}}).raise_for_status()

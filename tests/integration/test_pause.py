@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.patience import SHORT_LEASE, wait_for
+from tests.patience import short_lease, wait_for
 from tests.support import Lab
 from vitrina import transform
 from vitrina.domain.pipeline import Pipeline
@@ -114,7 +114,7 @@ def test_an_incremental_run_pauses_after_its_batch_and_goes_on(lab: Lab) -> None
 @pytest.mark.parametrize("mode", [{}, CURSOR])
 def test_a_pause_reaches_a_run_that_is_busy_with_transforms(lab: Lab, mode: dict[str, Any]) -> None:
     """Staging is one step: it looks up between batches of rows, told by the heartbeat."""
-    lab.configure(lease_seconds=SHORT_LEASE)
+    lab.configure(lease_seconds=short_lease())
     pipeline = mart(lab, type="PYTHON", python_task="test_pause_slow", batch_size=3, **mode)
     with running(lab, pipeline):
         wait_for(lambda: any(e["event"] == "mart_ready" for e in lab.events(pipeline)))

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from tests.faults.driver import driving
-from tests.patience import SHORT_LEASE, patient, promptly
+from tests.patience import patient, promptly, short_lease
 from tests.support import BLOCKED, Lab, wait_for
 from vitrina.domain.errors import ConfigError, LeaseLost
 from vitrina.domain.pipeline import Pipeline
@@ -133,8 +133,9 @@ def test_a_preview_does_not_wait_for_a_reconcile(lab: Lab, films: Pipeline, monk
 
 
 def test_a_long_request_is_renewed_while_it_works(lab: Lab, films: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab.configure(lease_seconds=SHORT_LEASE)
-    monkeypatch.setitem(ANSWERS, RequestKind.RECONCILE, lambda *_: {"ended": Event().wait(2.5 * SHORT_LEASE)})
+    lease = short_lease()
+    lab.configure(lease_seconds=lease)
+    monkeypatch.setitem(ANSWERS, RequestKind.RECONCILE, lambda *_: {"ended": Event().wait(2.5 * lease)})
     with lab.runner(), lab.runner():
         request_id = lab.ask("reconcile", films)
         wait_for(lambda: lab.get_request(request_id)["status"] == "DONE")

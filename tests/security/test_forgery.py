@@ -91,7 +91,7 @@ def test_a_post_from_another_site_with_the_visitors_cookie_is_refused(
 @pytest.mark.scenario(53)
 def test_a_cookie_opens_no_route_of_the_api(settled: Api, browser: httpx.Client) -> None:
     before, known = state(settled), ids(settled)
-    with httpx.Client(base_url=settled.url, cookies=dict(browser.cookies), verify=False) as thief:
+    with httpx.Client(base_url=settled.url, cookies=dict(browser.cookies), verify=False, timeout=60) as thief:
         for method, path in test_access.ROUTES:
             if path.startswith("/api/"):
                 assert thief.request(method, fill(path, known)).status_code == 401, path

@@ -236,7 +236,7 @@ def test_a_planted_secret_is_in_no_response_log_error_event_or_row(planted: Plan
     lab = planted.lab
     pipelines = add_pipelines(lab)
     with planted.process("serve", "--port", planted.port), planted.process("runner"):
-        with httpx.Client(verify=False) as client:
+        with httpx.Client(verify=False, timeout=60) as client:
             wait_for(lambda: is_ready(client, planted.url), 60)
         wait_for(lambda: lab.value(AT_WORK) == 0, 60)
         for (name,) in lab.sql("SELECT name FROM etl.etl_pipelines WHERE status = 'RUN_REQUESTED'"):

@@ -72,9 +72,11 @@ def test_tokens_that_come_and_go_are_in_the_audit_log(lab: Lab) -> None:
 
 def test_who_is_not_let_in_is_in_the_audit_log(api: Api) -> None:
     wrong = {"Authorization": "Bearer vtr_wrong-secret"}
-    assert httpx.get(f"{api.url}/api/v1/pipelines", headers=wrong).status_code == 401
+    assert httpx.get(f"{api.url}/api/v1/pipelines", headers=wrong, timeout=60).status_code == 401
     form = {"token": "vtr_wrong-secret"}
-    assert httpx.post(f"{api.url}/console/sign-in", data=form, headers={"Origin": api.url}).status_code == 401
+    assert (
+        httpx.post(f"{api.url}/console/sign-in", data=form, headers={"Origin": api.url}, timeout=60).status_code == 401
+    )
     rows = api.lab.sql(AUDIT)
     assert [action for _, action, _ in rows] == ["token refused", "sign-in refused"]
     assert all(details["from"] == "127.0.0.1" for *_, details in rows)
@@ -82,7 +84,7 @@ def test_who_is_not_let_in_is_in_the_audit_log(api: Api) -> None:
 
 
 def test_a_flood_of_wrong_tokens_does_not_fill_the_audit_log(api: Api) -> None:
-    with httpx.Client(headers={"Authorization": "Bearer vtr_wrong"}) as client:
+    with httpx.Client(headers={"Authorization": "Bearer vtr_wrong"}, timeout=60) as client:
         for _ in range(60):
             client.get(f"{api.url}/api/v1/pipelines")
     assert api.lab.value("SELECT count(*) FROM etl.etl_audit") == 30
@@ -141,7 +143,7 @@ def scheme_from(address: str, settings: Settings) -> str:
     thread.start()
     wait_for(lambda: server.started)
     port = server.servers[0].sockets[0].getsockname()[1]
-    with httpx.Client(transport=httpx.HTTPTransport(local_address=address), trust_env=False) as client:
+    with httpx.Client(transport=httpx.HTTPTransport(local_address=address), trust_env=False, timeout=60) as client:
         told = client.get(f"http://127.0.0.1:{port}/", headers={"X-Forwarded-Proto": "https"}).text
     server.should_exit = True
     thread.join()
@@ -161,7 +163,7 @@ def test_the_cookie_is_secure_where_people_come_by_https(api: Api) -> None:
     try:
         for url, secure in ((None, False), ("https://vitrina.example", True)):
             plane.connections = replace(before, settings=before.settings.model_copy(update={"public_url": url}))
-            answer = httpx.post(f"{api.url}/console/sign-in", data=form, headers=headers)
+            answer = httpx.post(f"{api.url}/console/sign-in", data=form, headers=headers, timeout=60)
             assert ("Secure" in answer.headers["set-cookie"]) is secure
     finally:
         plane.connections = before

@@ -33,7 +33,6 @@ COMMANDS = (
     "env",
     "make",
     "mkdir",
-    "nproc",
     "rm",
     "sed",
     "sh",
@@ -73,6 +72,8 @@ def run_ci(folder: Path, tests: str, long: str = "", **more: str) -> subprocess.
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
     (folder / ".venv" / "bin").mkdir(parents=True)
     (folder / ".venv" / "bin" / "python").symlink_to(Path(sys.executable).resolve())
+    (folder / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "machine.py", folder / "tools" / "machine.py")
     (folder / "Makefile").write_text(MAKEFILE)
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_it.py").write_text(tests)
@@ -92,6 +93,7 @@ def without_apt(folder: Path) -> str:
         found = shutil.which(name)
         assert found, name
         (commands / name).symlink_to(found)
+    (commands / "python3").symlink_to(Path(sys.executable).resolve())
     return str(commands)
 
 
@@ -124,6 +126,8 @@ def test_of_the_rest_all_are_run_and_what_fails_twice_is_told_of_last(tmp_path: 
     done = run_ci(tmp_path, FINE, long=ALWAYS)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == "test-long did not pass: see .ci/logs/test-long.log"
+    last = done.stderr.split("LAST OF .ci/logs/test-long.log.again:", 1)[1]
+    assert "FAILED test_long.py::test_that_fails_always" in last
     for suite in ("test", *(f"test-{name}" for name in NEIGHBOURS)):
         assert f"TOOK {suite}: " in done.stdout, suite
 

@@ -1,5 +1,6 @@
 """What usually rots: the wheel leaves nothing out, and no named query or setting is left over."""
 
+import ast
 import re
 import zipfile
 from pathlib import Path
@@ -9,6 +10,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from vitrina.settings import Settings
 
+REQUESTS = {"get", "put", "post", "delete", "head", "request", "stream", "Client", "AsyncClient"}
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "vitrina"
 CODE = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
@@ -34,3 +36,21 @@ def test_every_setting_is_used() -> None:
     assert [
         name for name in Settings.model_fields if f"settings.{name}" not in CODE and f"self.{name}" not in CODE
     ] == []
+
+
+def test_no_request_of_a_test_gives_up_after_the_five_seconds_of_httpx() -> None:
+    """A server that is busy with other tests may take longer to answer."""
+    files = (file for folder in ("tests", "integrations", "bench", "tools") for file in (ROOT / folder).rglob("*.py"))
+    assert [
+        f"{file.relative_to(ROOT)}:{line}" for file in files if ".venv" not in file.parts for line in hasty(file)
+    ] == []
+
+
+def hasty(file: Path) -> list[int]:
+    """The lines of its requests by httpx that say no timeout."""
+    calls = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+    return [call.lineno for call in calls if asks(call.func) and "timeout" not in {word.arg for word in call.keywords}]
+
+
+def asks(function: ast.expr) -> bool:
+    return isinstance(function, ast.Attribute) and ast.unparse(function.value) == "httpx" and function.attr in REQUESTS

@@ -68,7 +68,7 @@ def test_a_dag_runs_a_pipeline_waits_deferred_and_succeeds(api: Api, dags: Airfl
         "return_value"
     )
     assert task.link == f"{way.url}/console/runs/{run['id']}"
-    assert httpx.get(task.link.replace(way.url, api.url), follow_redirects=True).status_code == 200
+    assert httpx.get(task.link.replace(way.url, api.url), follow_redirects=True, timeout=60).status_code == 200
 
 
 @pytest.mark.parametrize("dag", ["deferred", "by_a_worker"])

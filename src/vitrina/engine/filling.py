@@ -95,6 +95,6 @@ def _write(copy: psycopg.Copy, batches: Iterable[Batch], check: Callable[[], Non
     read = 0
     for batch in batches:
         check()
-        copy.write(b"".join(batch.lines))
-        read += len(batch.lines)
+        copy.write(batch.text)
+        read += batch.size
     return read

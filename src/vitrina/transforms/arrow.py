@@ -95,7 +95,7 @@ class AsArrow:
 
     def rows(self) -> list[Row]:
         names, oids = [c.name for c in self.columns], [oid_of(c.type) for c in self.columns]
-        return AsRows.of(Batch(names, oids, self.text().splitlines(keepends=True)), self.columns).held
+        return AsRows.of(Batch(names, oids, self.text(), len(self)), self.columns).held
 
     def text(self) -> bytes:
         if not len(self):

@@ -3,10 +3,10 @@
 Between Python's values and Arrow a batch goes as the text of COPY, which every value survives.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from operator import eq
+from operator import eq, itemgetter
 from typing import Any, ClassVar, Protocol, Self
 
 from vitrina.domain.errors import ConfigError
@@ -92,8 +92,11 @@ class AsRows:
         return self.held
 
     def text(self) -> bytearray:
+        return format_values(map(self._values_of(), self.held), self.columns)
+
+    def _values_of(self) -> Callable[[Row], tuple[Any, ...]]:
         names = [c.name for c in self.columns]
-        return format_values((map(row.__getitem__, names) for row in self.held), self.columns)
+        return itemgetter(*names) if len(names) > 1 else lambda row: (row[names[0]],)
 
 
 @dataclass
@@ -174,7 +177,7 @@ def received(batch: Batch | Values, columns: tuple[Column, ...], form: FormName)
     if form == "rows" or isinstance(batch, Values):
         return changed(AsRows.of(batch, columns), form)
     by_name = {c.name: c for c in columns}
-    return _arrow(b"".join(batch.lines), tuple(by_name[name] for name in batch.names))
+    return _arrow(batch.text, tuple(by_name[name] for name in batch.names))
 
 
 def changed(held: Form, form: FormName) -> Form:

@@ -24,12 +24,23 @@ class Batch:
 
     names: Sequence[str]
     types: Sequence[int]  # by oid
-    lines: Sequence[bytes]
+    text: bytes
+    size: int  # in rows
 
     @classmethod
     def of(cls, names: Sequence[str], types: Sequence[int], rows: Iterable[Sequence[str | None]]) -> "Batch":
         """Rows of text, None being NULL."""
-        return cls(names, types, [b"\t".join(map(_field, row)) + b"\n" for row in rows])
+        return cls.joined(names, types, [b"\t".join(map(_field, row)) + b"\n" for row in rows])
+
+    @classmethod
+    def joined(cls, names: Sequence[str], types: Sequence[int], lines: Sequence[bytes]) -> "Batch":
+        """Of the lines as they came."""
+        return cls(names, types, b"".join(lines), len(lines))
+
+    def values(self) -> list[list[bytes | None]]:
+        """Of each row, in the order of the names; None is NULL."""
+        lines = self.text[:-1].split(b"\n") if self.size else []
+        return [_fields(line) if b"\\" in line else [*line.split(b"\t")] for line in lines]
 
 
 @dataclass(frozen=True)
@@ -81,11 +92,10 @@ class Incoming(Protocol):
     def __call__(self, most: int, /) -> bytes: ...
 
 
-def fields(line: bytes) -> list[bytes | None]:
-    """The values of a line, None being NULL."""
-    found = line[:-1].split(b"\t")
-    if b"\\" not in line:
-        return [*found]
+def _fields(line: bytes) -> list[bytes | None]:
+    found = line.split(b"\t")
+    if line.count(b"\\") == found.count(NULL):
+        return [None if value == NULL else value for value in found]
     return [None if value == NULL else RESTORED.sub(_restored, value) for value in found]
 
 

@@ -1,6 +1,7 @@
 """Rows from what Postgres sent, and as COPY takes them; without a connection, in the process that transforms them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +15,7 @@ from vitrina.meta.db import translated
 from vitrina.sql.describe import Column
 from vitrina.transforms import Row
 from vitrina.transforms.exact_json import JsonLoader, write_json, write_json_array
-from vitrina.transforms.frames import Batch, Values, fields
+from vitrina.transforms.frames import Batch, Values
 
 JSON_TYPES = {"json": write_json, "jsonb": write_json, "json[]": write_json_array, "jsonb[]": write_json_array}
 
@@ -67,30 +68,53 @@ def python_forms() -> Iterator[None]:
         raise ConfigError(f"a value has no Python form: {error}", "cast its column to text") from error
 
 
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """While rows are made or written, which leaves nothing behind, nobody looks for what they might have left."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 def load_rows(batch: Batch | Values) -> list[Row]:
     """As a transform sees them."""
-    return [dict(zip(batch.names, row, strict=True)) for row in load_values(batch)]
+    names = batch.names
+    with uncollected(), python_forms():
+        # there is a loader for each name, and to be strict takes as long as all the rest of this line
+        return [dict(zip(names, row)) for row in _loaded(batch)]  # noqa: B905
 
 
 def load_values(batch: Batch | Values) -> Sequence[Sequence[Any]]:
     """The values of each row."""
+    with uncollected(), python_forms():
+        return [*_loaded(batch)]
+
+
+def _loaded(batch: Batch | Values) -> Iterable[Sequence[Any]]:
     if isinstance(batch, Values):
         return batch.rows
     adapting = Transformer(_Adapting())
     adapting.set_loader_types(batch.types, Format.TEXT)
-    load = adapting.load_sequence
-    with python_forms():
-        return [load(fields(line)) for line in batch.lines]
+    return map(adapting.load_sequence, batch.values())
 
 
-def format_values(rows: Iterable[Iterable[Any]], columns: Sequence[Column]) -> bytearray:
+def format_values(rows: Iterable[Sequence[Any]], columns: Sequence[Column]) -> bytearray:
     """Rows as COPY text; what goes into a json column is written as JSON."""
     writers = {n: JSON_TYPES[c.type] for n, c in enumerate(columns) if c.type in JSON_TYPES}
     text, adapting = bytearray(), Transformer(_Adapting())
-    with translated():
-        for row in rows:
-            values = [*row]
-            for n, write in writers.items():
-                values[n] = write(values[n])
-            format_row_text(values, adapting, text)
+    with uncollected(), translated():
+        for row in _written(rows, writers) if writers else rows:
+            format_row_text(row, adapting, text)
     return text
+
+
+def _written(rows: Iterable[Sequence[Any]], writers: Mapping[int, Callable[[Any], Any]]) -> Iterator[list[Any]]:
+    for row in rows:
+        values = [*row]
+        for n, write in writers.items():
+            values[n] = write(values[n])
+        yield values

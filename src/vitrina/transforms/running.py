@@ -59,10 +59,11 @@ class Transforming:
         with self._hands() as hands:
             for batch in chain([first], coming):
                 self.check()
-                if pending:
-                    copy.write(hands.take().result)
+                done = hands.take() if pending else None
                 hands.give(self._order("text", batch), self.check, self.settings.transform_timeout_seconds)
-                pending = len(batch.lines)
+                if done:
+                    copy.write(done.result)
+                pending = batch.size
                 read += pending
             if pending:
                 copy.write(hands.take().result)

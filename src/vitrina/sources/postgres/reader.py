@@ -126,7 +126,7 @@ class PostgresReader(Source):
         with self.copy_out(query, "text") as copy:
             lines = iter(copy)
             while some := [bytes(line) for line in islice(lines, size)]:
-                yield Batch(names, types, some)
+                yield Batch.joined(names, types, some)
 
     def fetch(self, query: sql.Composable, args: Sequence[str | None] = ()) -> list[Row]:
         with self._reading(), python_forms():
