@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vitrina.sources.source import Source
-from vitrina.transforms.frames import fields
 
 PAGE = Path(__file__).parents[1] / "docs" / "arrow.md"
 ROW = re.compile(r"^\| `([^|]+)` \| (`[^`]*`|NULL) \| (`[^`]*`|NULL) \| (`[^`]*`|NULL) \|$", re.MULTILINE)
@@ -24,8 +23,7 @@ def value(source: Source, expression: str, double: str = "double") -> str:
     """What a source gives for it; times without a fraction that is none, numbers of arrays without quotes."""
     head, _, rest = expression.partition(" FROM ")
     query = f"SELECT {head} AS v" + (f" FROM {rest}" if rest else "")
-    [line] = [line for batch in source.rows(query.replace("double precision", double), 10) for line in batch.lines]
-    [found] = fields(line)
+    [[found]] = [row for batch in source.rows(query.replace("double precision", double), 10) for row in batch.values()]
     return "NULL" if found is None else QUOTED.sub(r"\1", FRACTION.sub(r"\1", found.decode()))
 
 

@@ -33,6 +33,7 @@ LOCKED: dict[str, Any] = {
     "checks": [{"name": "titled", "not_null": ["title"], "effect": "block"}],
     "keep_changes": 3,
     "format": "parquet",
+    "partition_by": ["month(modified)"],
     "tasks": PLAN["tasks"],
 }
 FREE: dict[str, Any] = {

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from tests.lake import LakeSink
+from tests.lake_divided import divide
 from tests.living import Living, living
 from tests.support import Lab, wait_for
 from vitrina.domain.pipeline import BATCH_SIZE, Pipeline
@@ -33,6 +34,13 @@ class TestLake(SinkUnderFaults):
 
     @pytest.fixture
     def mart(self, lake: LakeSink) -> LakeSink:
+        return lake
+
+
+class TestDividedLake(TestLake):
+    @pytest.fixture
+    def mart(self, lake: LakeSink, monkeypatch: pytest.MonkeyPatch) -> LakeSink:
+        divide(monkeypatch)
         return lake
 
 

@@ -182,4 +182,11 @@ GUARDS = [
         "url = self.listen if local else self._source(source)",
         (f"{CALLS}::test_a_policy_is_judged_as_it_holds_for_the_reader",),
     ),
+    Guard(
+        "the division in the shape of a lake table",
+        "sinks/lake/shape.py",
+        "if self.divided else found",
+        "if False else found",
+        ("tests/integration/test_lake_divided.py::test_another_division_is_another_table_and_said_before",),
+    ),
 ]

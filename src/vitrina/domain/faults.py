@@ -50,6 +50,24 @@ class Rule(Worded):
     ASKS_SEVERAL = "asks_several", "asks one of {kinds}, not {asked}"
     OTHER = "other", "{error}"
     NO_VALUES = "no_values", "accepted_values of {column} names no value"
+    NO_PARTITION = (
+        "no_partition",
+        "{text!r} is none of month(column), bucket(16, column), truncate(4, column), or a column",
+    )
+    NO_WAY_TO_DIVIDE = (
+        "no_way_to_divide",
+        "{text!r} is none of month(column), bucket(16, column), truncate(4, column), or a column; there are {known}",
+    )
+    NUMBER_GIVEN = "number_given", "{text!r}: {how} takes a column and no number"
+    NUMBER_OUTSIDE = (
+        "number_outside",
+        "{text!r}: {how} takes a number from 1 to {most:,} and a column: {how}(16, column)",
+    )
+    MANY_PARTS = "many_parts", "{count} parts, and {most} are the most"
+    COLUMN_DIVIDES_TWICE = (
+        "column_divides_twice",
+        "column {column!r} is named twice, and one way of it is enough",
+    )
 
 
 class Part(Worded):

@@ -127,6 +127,10 @@ class Code(Worded):
     )
     # the mart
     WOULD_CREATE_TABLE = "would_create_table", "would run: {statement}"
+    WOULD_REBUILD_TABLE = (
+        "would_rebuild_table",
+        "would fill another table, which then takes the place of the one that is served: {statement}",
+    )
     WOULD_ALTER_TABLE = "would_alter_table", "would run: {statement}"
     FOREIGN_OWNER = (
         "foreign_owner",

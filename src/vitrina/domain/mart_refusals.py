@@ -99,6 +99,7 @@ class MartRefusal(Worded):
     )
     FOR_AN_INDEX = ("for_an_index", "{fields} is for an index, and {target} is none", "leave it out")
     FOR_FILES = ("for_files", "format is for a mart in files, and {target} is none", "leave it out, or name a folder")
+    FOR_A_LAKE = ("for_a_lake", "partition_by is for a table in a lake, and {target} is none", "leave it out")
     NEEDS_KEY = ("needs_key", "{target} needs a key", "set key: [column, …]; it becomes _id")
     ATOMIC_IS_FOR_TABLES = (
         "atomic_is_for_tables",

@@ -13,6 +13,7 @@ from vitrina.domain.errors import ConfigError
 from vitrina.domain.faults import Fault, Rule
 from vitrina.domain.fields import is_deeper_than, shortened, wrong_fields
 from vitrina.domain.labels import read_labels
+from vitrina.domain.partitions import read_partitions
 from vitrina.domain.reasons import Reason
 from vitrina.domain.refusals import Refusal
 from vitrina.domain.schedule import check_duration, check_schedule
@@ -101,6 +102,11 @@ class Pipeline(BaseModel):
     settings: dict[str, Any] = Field(default={}, description="For an index: its settings, such as analysers.")
     adopt: bool = Field(default=False, description="For an index: take over one that somebody else made.")
     format: Literal["parquet"] | None = Field(default=None, description="For a mart in files: what they are; parquet.")
+    partition_by: tuple[str, ...] = Field(
+        default=(),
+        description="For a table in a lake: how its rows are kept apart: month(column), bucket(16, column),"
+        " truncate(4, column), or a column.",
+    )
     impact: dict[str, str] = Field(
         default={}, description="For live: by table, a SELECT of the keys that rows of `changed` touch."
     )
@@ -126,6 +132,11 @@ class Pipeline(BaseModel):
         if is_deeper_than(value, MAX_DEPTH):
             raise ValueError(Fault.TOO_DEEP.of(limit=MAX_DEPTH))
         return value
+
+    @field_validator("partition_by", mode="before")
+    @classmethod
+    def _partitions_are_readable(cls, value: Any) -> Any:
+        return read_partitions(value)
 
     @field_validator("targets")
     @classmethod
@@ -195,7 +206,9 @@ def _defaults() -> dict[str, Any]:
     return Pipeline(name="any").model_dump(mode="json", exclude={"id", "name"})
 
 
-BESIDES = {"on_drift", "publish", "mapping", "settings", "adopt", "format", "checks", "keep_changes"}  # what is read
+BESIDES = {  # what is read
+    *("on_drift", "publish", "mapping", "settings", "adopt", "format", "partition_by", "checks", "keep_changes")
+}
 
 
 class Plan(BaseModel):
@@ -219,6 +232,7 @@ class Plan(BaseModel):
     checks: tuple[Check, ...] = ()
     keep_changes: int = 0
     format: str | None = None
+    partition_by: tuple[str, ...] = ()
     continuous: bool = False  # live, and not on a schedule
 
     @property
@@ -255,6 +269,7 @@ def resolve(pipeline: Pipeline) -> Plan:
         checks=pipeline.checks,
         keep_changes=pipeline.keep_changes,
         format=pipeline.format,
+        partition_by=pipeline.partition_by,
         continuous=pipeline.mode == "live" and not pipeline.schedule_interval,
     )
 

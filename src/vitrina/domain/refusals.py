@@ -74,6 +74,26 @@ class Refusal(Worded):
         "target {target!r} is not allowed: {setting} allows {allowed}",
         "name a target that matches, or widen {setting}",
     )
+    PARTITION_COLUMN = (
+        "partition_column",
+        "partition_by names {column!r}, which is not in the query",
+        "it gives {columns}",
+    )
+    PARTITION_TYPE = (
+        "partition_type",
+        "partition_by: {field} is not possible, because {column} is {type}",
+        "{column} takes {ways}",
+    )
+    PARTITION_NO_TYPE = (
+        "partition_no_type",
+        "partition_by: {field} is not possible, because {column} is {type}, by which no table is divided",
+        "leave it out, or cast the column in the query",
+    )
+    TOO_MANY_PARTITIONS = (
+        "too_many_partitions",
+        "partition_by makes more than {most:,} parts of one change, each with files of its own",
+        "divide it more coarsely: month() instead of day(), bucket(16, column) instead of a column as it is",
+    )
     # its query
     QUERY_NOT_ALLOWED = "query_not_allowed", "the query is refused: {problems}", "{way}"
     CONDITION_NOT_ALLOWED = "condition_not_allowed", "the condition is refused: {problems}"

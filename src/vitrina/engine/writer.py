@@ -25,6 +25,7 @@ class Abilities:
     swaps: bool  # a rebuild fills another one beside it, which takes its place in one move
     takes_files: bool = False  # an engine may write its files; what counts is what a pointer of ours says
     formats: tuple[str, ...] = ()  # of its files, for who reads them
+    divides: bool = False  # its pipeline may say which rows are kept together: partition_by
     streams: bool = False  # an empty one takes all rows as they come from the reader
     usual_batch: int = BATCH_SIZE  # rows in a transaction, where the pipeline says no other number than the default
     is_mapped: bool = False  # its pipeline may say how fields are kept: mapping, settings

@@ -86,6 +86,8 @@ def _without(can: Abilities) -> dict[str, Any]:
         left |= {"keep_changes": 0}
     if not can.formats:
         left |= {"format": None}
+    if not can.divides:
+        left |= {"partition_by": ()}
     return left
 
 
@@ -98,6 +100,8 @@ def check_fields(plan: Plan) -> None:
         raise ConfigError.of(MartRefusal.FOR_AN_INDEX, fields=given, target=target)
     if plan.format and plan.format not in can.formats:
         raise ConfigError.of(MartRefusal.FOR_FILES, target=target)
+    if plan.partition_by and not can.divides:
+        raise ConfigError.of(MartRefusal.FOR_A_LAKE, target=target)
     if can.needs_shadow and not plan.key:
         raise ConfigError.of(MartRefusal.NEEDS_KEY, target=target)
     if plan.publish == "atomic" and not can.commits_with_checkpoint:

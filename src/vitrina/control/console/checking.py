@@ -24,7 +24,8 @@ from vitrina.sql.describe import Column
 
 router = APIRouter(prefix="/editor")
 PREVIEW_ROWS = 20
-SHOWN_ELSEWHERE = (Code.GIVES, Code.WOULD_CREATE_TABLE, Code.WOULD_ALTER_TABLE)  # as columns, and as DDL
+DDL = (Code.WOULD_CREATE_TABLE, Code.WOULD_REBUILD_TABLE, Code.WOULD_ALTER_TABLE)
+SHOWN_ELSEWHERE = (Code.GIVES, *DDL)  # as columns, and as DDL
 VERDICTS: dict[Worded, str] = {  # of a live mart's tables: what a change of one refreshes
     Code.REFRESHES_KEYS: "the rows that carry it",
     Code.REFRESHES_PART: "a part of the mart",

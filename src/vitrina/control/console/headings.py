@@ -4,7 +4,13 @@ OTHERS = "More"
 GROUPS = (
     ("What it is", ("name", "description", "labels")),
     ("Query", ("source", "source_query", "source_table", "source_type")),
-    ("Mart", ("target_table", "targets", "key", "on_drift", "publish", "format", "mapping", "settings", "adopt")),
+    (
+        "Mart",
+        (
+            *("target_table", "targets", "key", "on_drift", "publish", "partition_by", "format"),
+            *("mapping", "settings", "adopt"),
+        ),
+    ),
     ("How it is kept", ("mode", "incremental_key", "incremental_id_key", "impact", "batch_size")),
     ("Checks", ("checks", "keep_changes")),
     ("When it runs", ("schedule_interval", "after", "freshness_limit", "on_failure", "enabled")),
@@ -25,6 +31,7 @@ MATTERS = {
     "settings": "target_table~:",
     "adopt": "target_table~:",
     "format": "target_table~:/",
+    "partition_by": "target_table~lake:",
     "type": "tasks~:",
     "source_table": "source_query=",
 }
@@ -54,6 +61,7 @@ TITLES = {
     "on_drift": "New columns",
     "publish": "Readers see",
     "format": "Files are",
+    "partition_by": "Kept apart by",
     "mapping": "Mapping of fields",
     "settings": "Settings of the index",
     "checks": "What is asked of its rows",

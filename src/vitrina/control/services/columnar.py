@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from vitrina.control.services.indexing import Served, drift_findings
-from vitrina.domain.findings import Code, Finding
+from vitrina.domain.errors import ConfigError
+from vitrina.domain.findings import Code, Finding, refused
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.policy import split_prefix
 from vitrina.settings import Settings
@@ -30,10 +31,15 @@ def lake_findings(plan: Plan, output: Sequence[Column], settings: Settings, serv
     """A ConfigError if a table of a lake cannot keep what the query gives."""
     if not settings.lake_url:
         yield Finding("warning", "target_table", Code.NO_LAKE)
-    shape = LakeShape.of(plan, output)
+    shape = LakeShape.undivided(plan, output)
     if shape.as_text:
         yield Finding("warning", "source_query", Code.KEPT_AS_TEXT, {"columns": shape.as_text})
-    statement = f"CREATE TABLE {split_prefix(plan.target)[1]} {shape.definitions} USING iceberg"
+    try:
+        shape = shape.divided_by(plan.partition_by)
+    except ConfigError as error:
+        yield refused("partition_by", error)
+        return
+    statement = f"CREATE TABLE {split_prefix(plan.target)[1]} {shape.definitions} USING iceberg{shape.division}"
     yield from _next(plan, shape, served, [c.name for c in shape.columns], [statement])
 
 
@@ -44,8 +50,10 @@ def _next(
     if served and (served.target, served.shape) == (plan.target, shape.fingerprint):
         yield Finding("info", "target_table", Code.MART_HAS, {"target": plan.target, "fields": fields})
         return
+    is_other = served is not None and served.target == plan.target
+    code = Code.WOULD_REBUILD_TABLE if is_other else Code.WOULD_CREATE_TABLE
     for statement in statements:
-        yield Finding("info", "target_table", Code.WOULD_CREATE_TABLE, {"statement": statement})
+        yield Finding("info", "target_table", code, {"statement": statement})
     if served is not None:
         yield from drift_findings(plan, shape, served)
 

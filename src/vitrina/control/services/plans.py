@@ -14,6 +14,7 @@ from vitrina.files import dump_yaml
 DONE: dict[str, str] = {
     Code.WOULD_CREATE_TABLE: "{statement}",
     Code.WOULD_ALTER_TABLE: "{statement}",
+    Code.WOULD_REBUILD_TABLE: "{statement}",
     Code.WOULD_CREATE_INDEX: "create index {index} with {fields}",
     Code.WOULD_REBUILD_INDEX: "rebuild index {index} beside the one that is served, with {fields}",
 }
@@ -63,6 +64,8 @@ def follows(wanted: Pipeline, stored: dict[str, Any] | None, found: Found) -> st
     plan, before, codes = _plan(wanted), _plan_of(stored), {each.code for each in found}
     if plan and Code.WOULD_REBUILD_INDEX in codes:
         return f"a full load: the next run fills a new index, which then takes the place of {plan.target}"
+    if plan and Code.WOULD_REBUILD_TABLE in codes:
+        return f"a full load: the next run fills a new table, which then takes the place of {plan.target}"
     if plan is None or (before and before.fingerprint == plan.fingerprint):
         return ""
     if codes & {Code.WOULD_CREATE_TABLE, Code.WOULD_CREATE_INDEX}:

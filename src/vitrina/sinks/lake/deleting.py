@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import OutputFile
 from pyiceberg.io.pyarrow import _read_all_delete_files, schema_to_pyarrow
 from pyiceberg.manifest import (
@@ -120,6 +121,10 @@ class Rewriting(_OverwriteFiles):
 
     marks: Sequence[DataFile] = ()  # what is to be added
     dropped: Sequence[DataFile] = ()  # and what no longer is about anything
+
+    def _build_delete_files_partition_predicate(self) -> None:
+        """All manifests are looked at: a file that is passed over would count on, beside what takes its place."""
+        self.partition_filters.update(dict.fromkeys(self._transaction.table_metadata.specs(), AlwaysTrue()))
 
     def _existing_manifests(self) -> list[ManifestFile]:
         return [manifest for manifest in super()._existing_manifests() if manifest.content == ManifestContent.DATA]

@@ -10,6 +10,7 @@ from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.editions import Editions
 from vitrina.sinks.lake import catalogue
 from vitrina.sinks.lake.iceberg import LakeTable
+from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.store import LakeStore
 from vitrina.sinks.parquet.writer import RowWriter
 from vitrina.stores import Mark
@@ -53,8 +54,9 @@ class LakeEditions(Editions):
             raise ConfigError.of(MartRefusal.NOT_OUR_LAKE_TABLE, mart=self.mart, where=where)
 
     def _why_not(self, edition: Edition) -> str:
-        """A table that is divided, as an engine divides its own, is written by nobody else."""
-        table = self.store.table(edition.index) if edition.uuid else None
+        """A table that an engine has divided, and the pipeline does not, was compared by no shadow."""
+        assert isinstance(self.shape, LakeShape)
+        table = self.store.table(edition.index) if edition.uuid and not self.shape.divided else None
         divided = "it is divided into parts, which an engine writes" if table and table.is_divided else ""
         return super()._why_not(edition) or divided
 

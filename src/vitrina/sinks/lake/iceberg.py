@@ -5,6 +5,7 @@ the warehouse is moved there. What is staged and not pointed to is swept up.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,7 +19,6 @@ from pyiceberg.catalog.noop import NoopCatalog
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, _read_all_delete_files, schema_to_pyarrow
 from pyiceberg.manifest import DataFile
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 from pyiceberg.table import CommitTableResponse, FileScanTask, Table, Transaction
@@ -32,6 +32,7 @@ from pyiceberg.types import ListType, NestedField
 
 from vitrina.sinks.lake.datafiles import DataWriter
 from vitrina.sinks.lake.deleting import Mark, Rewriting, about_it_alone, deleted_before
+from vitrina.sinks.lake.dividing import spec_of
 from vitrina.sinks.lake.files import Files
 from vitrina.sinks.lake.keys import around
 from vitrina.sinks.lake.place import spelled
@@ -40,7 +41,7 @@ from vitrina.sinks.parquet.keys import among
 
 OWNER = "vitrina.pipeline"
 SMALL_BYTES = 2_000_000  # of a file of Parquet, which is better off in a larger one
-MOST_SMALL = 20  # of a table
+MOST_SMALL = 20  # of a table, or of a part of it
 MOST_SNAPSHOTS = 200  # each is a part of every metadata file: a live mart would have thousands
 MOST_MARKED = 0.1  # of the rows of a file: with more of them deleted, what stays is written anew
 PROPERTIES = {
@@ -90,9 +91,10 @@ class LakeTable:
     @classmethod
     def create(cls, files: Files, folder: str, shape: LakeShape, owner: str) -> "LakeTable":
         """Empty, in a folder of its own; nobody points to it."""
+        schema = _schema(shape)
         metadata = new_table_metadata(
-            schema=_schema(shape),
-            partition_spec=UNPARTITIONED_PARTITION_SPEC,
+            schema=schema,
+            partition_spec=spec_of(schema, shape.divided),
             sort_order=UNSORTED_SORT_ORDER,
             location=folder,
             properties={**PROPERTIES, OWNER: owner},
@@ -200,9 +202,18 @@ class LakeTable:
     def _written_anew(self, marks: Sequence[Mark], costly: Sequence[Mark]) -> list[FileScanTask]:
         """The files of costly marks; and small ones, to become one, unless they are few."""
         taken = {mark.task.file.file_path for mark in marks}
-        small = [task for task in self.table.scan().plan_files() if _is_small(task)]
-        others = [task for task in small if len(small) > MOST_SMALL and task.file.file_path not in taken]
+        others = [task for task in self._too_small() if task.file.file_path not in taken]
         return [*(mark.task for mark in costly), *others]
+
+    def _too_small(self) -> Iterator[FileScanTask]:
+        """Files that would be better off as one: of each part of the table, if they are many."""
+        parts = defaultdict[Any, list[FileScanTask]](list)
+        for task in self.table.scan().plan_files():
+            if _is_small(task):
+                parts[task.file.spec_id, task.file.partition].append(task)
+        for small in parts.values():
+            if len(small) > MOST_SMALL:
+                yield from small
 
     def _marks(self, gone: Any) -> Iterator[Mark]:
         """Where those keys are, with what is deleted there already."""

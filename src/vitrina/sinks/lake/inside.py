@@ -126,7 +126,9 @@ class LakeInside(Mode):
         return StepResult(Event.ENGINE_BEGUN, fields={"read": How.INSIDE})
 
     def _ready(self, engine: Engine) -> Iterator[Step]:
-        guess = self.job.reader.estimate(self.job.plan.select) if self.editions.is_new else None
+        """A table that the pipeline divides itself is written in its parts, or as one."""
+        is_ours = self.editions.is_new and not self.job.plan.partition_by
+        guess = self.job.reader.estimate(self.job.plan.select) if is_ours else None
         rows = int(min(guess.rows, 1e12)) if guess else 0
         parts = min(MOST_PARTS, -(-rows // self.job.settings.engine_part_rows))
         if parts > 1:

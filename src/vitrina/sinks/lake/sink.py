@@ -29,7 +29,9 @@ class LakeSink(DocumentSink):
     """Compared by a shadow, as documents are; but rows, shadow and position commit together."""
 
     neighbour = LAKE_TARGET_PREFIX
-    abilities = replace(ABILITIES, commits_with_checkpoint=True, streams=True, takes_files=True, usual_batch=1_000_000)
+    abilities = replace(
+        ABILITIES, commits_with_checkpoint=True, streams=True, takes_files=True, divides=True, usual_batch=1_000_000
+    )
 
     def is_there(self, settings: Settings) -> bool:
         """By its address."""
@@ -46,7 +48,7 @@ class LakeSink(DocumentSink):
 
     def asked(self, plan: Plan, output: Sequence[Column]) -> Asked:
         """By the values that are kept."""
-        return asked_of_rows(self.shape(plan, output))
+        return asked_of_rows(LakeShape.undivided(plan, output))
 
     def open(self, visit: Visit) -> LakeStore:
         """One pipeline's tables, as the catalogue has them."""

@@ -74,6 +74,11 @@ class RowShape(Shape):
         """The values of a row, as a line has them."""
         return COMMA.join(self.type_of(name).plain(column_of(alias, name)) for name in names)
 
+    def order(self, alias: str) -> sql.Composable | None:
+        """By which the rows of a load should come; None: as they do."""
+        del alias
+        return None
+
     def line(self, alias: str, names: Sequence[str]) -> sql.Composed:
         """A row as text."""
         values = self.plain(alias, names)

@@ -37,9 +37,9 @@ class RowSql(ShadowSql):
     shape: RowShape
 
     def streamed(self, query: QueryText) -> sql.Composed:
-        """All rows of the query, as they come: the values, then the key and the hash for the shadow.
+        """All rows of the query: the values, then the key and the hash for the shadow.
 
-        Whole rows are not sorted, which would cost more than all else of it.
+        They come as they do, unless files want them together: to sort whole rows costs more than all else of it.
         """
         keys = COMMA.join(
             sql.SQL("{}::pg_catalog.text").format(self.mart.cast(c.name, column_of("t", c.name), c.type))
@@ -47,8 +47,10 @@ class RowSql(ShadowSql):
             if c.name in self.mart.key
         )
         rows = self._imaged(sql.SQL("({})").format(query.whole()), NOTHING)
-        text = "SELECT {}, {}, {} FROM {} AS t"
-        return sql.SQL(text).format(self.shape.plain("t", self.shape.names), keys, HASHED, rows)
+        order = self.shape.order("t")
+        ordered = sql.SQL(" ORDER BY {}").format(order) if order else NOTHING
+        text = "SELECT {}, {}, {} FROM {} AS t{}"
+        return sql.SQL(text).format(self.shape.plain("t", self.shape.names), keys, HASHED, rows, ordered)
 
     def written(self, row: Mapping[str, Any]) -> Rows | None:
         """The rows in their own types, but for what Parquet has as text."""
