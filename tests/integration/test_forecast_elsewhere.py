@@ -48,7 +48,6 @@ WRONG: list[tuple[tuple[str, ...], Case, str]] = [
 SOURCES: list[tuple[dict[str, Any], str]] = [
     ({"source_query": "SELECT k, {'a': k}::STRUCT(a INTEGER) AS v, ? AS p FROM content.big"}, "a parameter"),
     ({"source_query": "SELECT k, v FROM content.big WHERE random() < 2"}, "random"),
-    ({"source_query": "SELECT k, v FROM read_csv('/etc/passwd')"}, "read_csv"),
     ({"source_query": "DELETE FROM content.big"}, "the query must be a SELECT"),
     ({"source_query": "SELECT k, v FROM"}, "the query does not parse"),
     ({"source_query": "SELECT k, v FROM content.gone"}, "gone"),
