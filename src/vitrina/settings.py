@@ -139,6 +139,8 @@ class Settings(BaseSettings):
         default=10, ge=0
     )  # changes of a live mart are gathered so long: a commit is a snapshot
     lake_unused_seconds: float = Field(default=3600, ge=0)  # how long a file may lie there that no table knows
+    lake_upkeep_seconds: float = Field(default=3600, ge=0)  # between two looks at tables at rest; 0: runs alone tidy up
+    lake_least_small: int = Field(default=5, ge=2)  # files of less than 2 MB of a table at rest that become one
     # The source whose engine sees the lake, by its catalogues vitrina and vitrina_work: of its pipelines that keep
     # marts there (mode full, no transforms), no row passes through a runner.
     lake_engine: str | None = None

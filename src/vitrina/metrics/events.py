@@ -53,6 +53,16 @@ LATENCY = Histogram(
     buckets=BOUNDS,
     registry=REGISTRY,
 )
+LAKE_SPARED = Counter(
+    "vitrina_lake_files_spared",
+    "Files that readers of lakes need not open any more, of tables at rest.",
+    registry=REGISTRY,
+)
+LAKE_REMOVED = Counter(
+    "vitrina_lake_files_removed",
+    "Files of tables at rest that were removed, since nobody knew them.",
+    registry=REGISTRY,
+)
 BROKEN = Counter(
     "vitrina_checks_broken",
     "Checks that a run has found not kept: broken, blocked or unasked.",

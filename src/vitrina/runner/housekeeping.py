@@ -32,6 +32,8 @@ class Housekeeper:
         """On a thread of its own."""
         poll = self.connections.settings.poll_seconds
         chores = {self._tidy: TIDY_EVERY * poll, self._look_at_sinks: LOOK_EVERY * poll}
+        if upkeep := self.connections.settings.lake_upkeep_seconds:
+            chores[self._keep_up] = upkeep
         duties = [Duty(chore, COMPLAINT, every) for chore, every in chores.items()]
         return Service("housekeeping", self.stopping, duties, may_hang=True)
 
@@ -39,6 +41,10 @@ class Housekeeper:
         with self.connections.open_warehouse("tidying") as conn:
             self.manage(conn).tidy()
             registry.tidy(conn, self.connections.settings)
+
+    def _keep_up(self) -> None:
+        with self.connections.open_warehouse("upkeep") as conn:
+            registry.keep_up(conn, self.connections.settings)
 
     def _look_at_sinks(self) -> None:
         """The control plane talks to no sink: it shows what a runner has seen."""

@@ -176,3 +176,9 @@ def tidy(conn: Connection, settings: Settings) -> None:
     retired = sorted(expired(conn, settings.es_grace_seconds), key=lambda edition: edition.target)
     for prefix, editions in groupby(retired, lambda edition: edition.target.partition(":")[0]):
         resolve_sink(f"{prefix}:").tidy(conn, settings, [*editions])
+
+
+def keep_up(conn: Connection, settings: Settings) -> None:
+    """Look after marts that no run writes just now."""
+    for sink in KINDS.values():
+        sink.keep_up(conn, settings)

@@ -42,6 +42,10 @@ class Sink(Protocol):
         """Ask it anything, so that they are told whether it answers."""
         del settings, neighbours
 
+    def keep_up(self, conn: Connection, settings: Settings) -> None:
+        """Look after marts that no run writes just now."""
+        del conn, settings
+
     def tidy(self, conn: Connection, settings: Settings, retired: Sequence[Edition]) -> None:
         """Remove what no run comes back to."""
         del conn, settings, retired

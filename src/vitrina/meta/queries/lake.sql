@@ -54,3 +54,23 @@ WHERE catalog_name = 'vitrina_work' AND table_namespace = 'work' AND table_name 
 -- Of all runs of a pipeline.
 DELETE FROM etl_lake_work.iceberg_tables
 WHERE catalog_name = 'vitrina_work' AND table_namespace = 'work' AND starts_with(table_name, %(prefix)s)
+
+-- name: at_rest
+-- Tables that are served, of pipelines that no runner has and that none follows.
+SELECT i.pipeline_id, p.name, i.target, i.index_name AS index, i.index_uuid AS uuid, s.epoch
+FROM etl.etl_indexes i
+JOIN etl.etl_pipelines p ON p.id = i.pipeline_id AND p.target_table = i.target
+JOIN etl.etl_state s ON s.pipeline_id = i.pipeline_id
+WHERE i.state = 'live' AND starts_with(i.target, 'lake:') AND i.index_uuid IS NOT NULL
+  AND p.status IN ('IDLE', 'PAUSED', 'FAILED')
+ORDER BY p.name
+
+-- name: alone
+-- Whether nobody else looks after it, until the end of the transaction.
+SELECT pg_try_advisory_xact_lock(hashtextextended('vitrina lake ' || %(pipeline_id)s::text, 0)) AS ours
+
+-- name: still_at_rest
+-- Zero rows: somebody has run it since, or has begun to. Nobody does until the end of the transaction.
+SELECT s.epoch FROM etl.etl_state s JOIN etl.etl_pipelines p ON p.id = s.pipeline_id
+WHERE s.pipeline_id = %(pipeline_id)s AND s.epoch = %(epoch)s AND p.status IN ('IDLE', 'PAUSED', 'FAILED')
+FOR SHARE OF s, p

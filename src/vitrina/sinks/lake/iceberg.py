@@ -44,6 +44,8 @@ SMALL_BYTES = 2_000_000  # of a file of Parquet, which is better off in a larger
 MOST_SMALL = 20  # of a table, or of a part of it
 MOST_SNAPSHOTS = 200  # each is a part of every metadata file: a live mart would have thousands
 MOST_MARKED = 0.1  # of the rows of a file: with more of them deleted, what stays is written anew
+MARKED_AT_REST = 0.01  # of the rows of a file, once no run writes
+MOST_AT_ONCE = 1_000_000_000  # bytes of files that one turn at rest writes anew
 PROPERTIES = {
     "commit.retry.num-retries": "0",
     "write.parquet.compression-codec": "zstd",
@@ -178,6 +180,40 @@ class LakeTable:
         self.location = self.table.catalog.staged
         return self.location
 
+    def tidied(self, keep_seconds: float, least: int) -> str | None:
+        """Stage the same rows in fewer files, where small ones are as many as `least` or rows were marked as deleted,
+        without old snapshots; None if it is well as it is."""
+        assert isinstance(self.table.catalog, Staging)
+        self.table.catalog.staged = ""
+        anew, none = self._piled_up(least), self.types.empty_table()
+        with self.table.transaction() as transaction:
+            if anew:
+                with self._producer(transaction, anew, []) as snapshot:
+                    for file in self._write(anew, none, none):
+                        snapshot.append_data_file(file)
+            self._forget_snapshots(transaction, keep_seconds)
+        self.files.flush()
+        self.location = self.table.catalog.staged or self.location
+        return self.table.catalog.staged or None
+
+    @property
+    def files_count(self) -> int:
+        """How many files a reader has to open."""
+        tasks = [*self.table.scan().plan_files()]
+        return len(tasks) + sum(len(task.delete_files) for task in tasks)
+
+    def _piled_up(self, least: int) -> list[FileScanTask]:
+        """As much as one turn may write."""
+        marked = [task for task in self.table.scan().plan_files() if _marked(task) >= MARKED_AT_REST]
+        taken = {task.file.file_path for task in marked}
+        small = [task for task in self._too_small(least - 1) if task.file.file_path not in taken]
+        found, size = [], 0
+        for task in (*small, *marked):
+            size += task.file.file_size_in_bytes
+            if size <= MOST_AT_ONCE:
+                found.append(task)
+        return found
+
     def _producer(self, transaction: Transaction, anew: Sequence[FileScanTask], marks: Sequence[Mark]) -> Any:
         """Of a snapshot without these files, and with these rows deleted."""
         properties = {OWNER: self.owner}
@@ -202,17 +238,17 @@ class LakeTable:
     def _written_anew(self, marks: Sequence[Mark], costly: Sequence[Mark]) -> list[FileScanTask]:
         """The files of costly marks; and small ones, to become one, unless they are few."""
         taken = {mark.task.file.file_path for mark in marks}
-        others = [task for task in self._too_small() if task.file.file_path not in taken]
+        others = [task for task in self._too_small(MOST_SMALL) if task.file.file_path not in taken]
         return [*(mark.task for mark in costly), *others]
 
-    def _too_small(self) -> Iterator[FileScanTask]:
-        """Files that would be better off as one: of each part of the table, if they are many."""
+    def _too_small(self, most: int) -> Iterator[FileScanTask]:
+        """Files that would be better off as one: of each part of the table, if they are more than `most`."""
         parts = defaultdict[Any, list[FileScanTask]](list)
         for task in self.table.scan().plan_files():
             if _is_small(task):
                 parts[task.file.spec_id, task.file.partition].append(task)
         for small in parts.values():
-            if len(small) > MOST_SMALL:
+            if len(small) > most:
                 yield from small
 
     def _marks(self, gone: Any) -> Iterator[Mark]:
@@ -260,6 +296,11 @@ class LakeTable:
         scan = ArrowScan(self.table.metadata, io, schema.select(*names) if names else schema, AlwaysTrue())
         for batch in scan._record_batches_from_scan_tasks_and_deletes([task], _read_all_delete_files(io, [task])):
             yield pa.Table.from_batches([batch]).select(kept.names).cast(kept)
+
+
+def _marked(task: FileScanTask) -> float:
+    """Which share of its rows is deleted."""
+    return sum(file.record_count for file in task.delete_files) / max(task.file.record_count, 1)
 
 
 def _is_cheap(mark: Mark) -> bool:

@@ -11,6 +11,7 @@ from vitrina.domain.policy import LAKE_TARGET_PREFIX
 from vitrina.engine.asking import Asked
 from vitrina.engine.job import Job, Mode
 from vitrina.engine.reading import is_inside
+from vitrina.meta.db import Connection
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 from vitrina.sinks.documents.sink import ABILITIES, DocumentSink, Visit, writer_of
@@ -18,6 +19,7 @@ from vitrina.sinks.lake.extra import iceberg
 from vitrina.sinks.lake.place import Place
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.store import LakeStore
+from vitrina.sinks.lake.upkeep import keep_up
 from vitrina.sinks.parquet.patience import LONG, SHORT
 from vitrina.sinks.parquet.statements import asked_of_rows
 from vitrina.sinks.parquet.writer import RowWriter
@@ -75,6 +77,11 @@ class LakeSink(DocumentSink):
     def probe(self, settings: Settings, neighbours: Neighbours) -> None:
         """What is in it."""
         look(settings, neighbours)
+
+    def keep_up(self, conn: Connection, settings: Settings) -> None:
+        """Tables at rest."""
+        if self.is_there(settings):
+            keep_up(conn, settings)
 
     def mode(self, job: Job, make: Callable[[Job], Mode], connections: Connections, epoch: int) -> Mode:
         """The mode, with each step's rows in the lake."""
