@@ -6,7 +6,8 @@ PYTEST  = $(BIN)/python -m pytest -n auto --dist worksteal
 READY  := $(VENV)/.ready
 # Neighbours with an environment of their own, integrations/NAME/.venv, from requirements.in and .lock there. A new one is a
 # word here, a target test-NAME, and a word in .ci/run.
-NEIGHBOURS := airflow dbt clickhouse s3 spark sail openapi
+NEIGHBOURS := airflow dbt clickhouse s3 spark sail openapi readers
+TRINO  := integrations/readers/.trino/trino-server-476
 ARGS   ?=
 ROUNDS ?= 100
 SCALE  ?= full
@@ -16,7 +17,7 @@ COMPOSE = docker compose --file infra/docker-compose.yml
 export VITRINA_HOME ?= .vitrina
 export PYTHONDONTWRITEBYTECODE =  # what is compiled is kept
 
-.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-sail test-spark test-spark-long measure-spark test-openapi test-openid lint openapi reference \
+.PHONY: help demo dist test test-long test-pg15 test-es9 test-opensearch test-steady slow coverage airflow-wheel test-airflow test-dbt test-clickhouse test-s3 test-sail test-spark test-spark-long measure-spark test-readers test-openapi test-openid lint openapi reference \
         $(NEIGHBOURS:%=ready-%) ready-openid \
         security-table audit live-verdicts oracle format up down logs migrate-db bench bench-guard bench-quick scaling bench-page bench-changes bench-console \
         screenshots assets faults races model mutations load helm versitygw lock clean
@@ -74,8 +75,16 @@ integrations/spark/.jars/.ready: integrations/spark/pom.xml
 	@rm -rf $(@D) && mvn -q -B --strict-checksums -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory=.jars -DexcludeTransitive
 	@touch $@
 
+$(TRINO)/.ready:
+	@echo "fetching Trino …"
+	@command -v mvn >/dev/null || { echo "make: there is no Maven: install it (on Debian: apt install maven)" >&2; exit 1; }
+	@rm -rf $(dir $(@D)) && mvn -q -B --strict-checksums org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy -Dartifact=io.trino:trino-server:476:tar.gz -DoutputDirectory=$(CURDIR)/$(dir $(@D))
+	@cd $(dir $(@D)) && tar -xzf trino-server-476.tar.gz && rm trino-server-476.tar.gz && find $(notdir $(@D))/plugin -mindepth 1 -maxdepth 1 ! -name iceberg -exec rm -r {} +
+	@touch $@
+
 $(NEIGHBOURS:%=ready-%): ready-%: integrations/%/.venv/.ready
 ready-spark: integrations/spark/.jars/.ready
+ready-readers: $(TRINO)/.ready
 ready-openid: integrations/openid/node_modules/.ready
 
 airflow-wheel: $(READY)  ## the Airflow provider's wheel, into dist
@@ -106,6 +115,9 @@ test-spark-long: $(READY) ready-spark  ## runners, executors and drivers that ar
 
 measure-spark: $(READY) ready-spark  ## ROWS=10000000 rows through Spark: into a lake, a table, an index
 	@VITRINA_SPARK_ROWS=$(if $(filter file,$(origin ROWS)),10000000,$(or $(ROWS),10000000)) $(BIN)/python -m pytest -n 0 -p tests.conftest -p tests.spark -s integrations/spark/tests/test_scale.py $(ARGS)
+
+test-readers: $(READY) ready-readers ready-clickhouse  ## marts in a lake, read by DuckDB, polars, daft, Trino and ClickHouse (fetched: 2.2 GB; needs Maven)
+	@$(BIN)/python -m pytest -n 2 --dist loadscope -p tests.conftest integrations/readers/tests $(ARGS)
 
 test-openapi: $(READY) ready-openapi  ## a client that is made from docs/openapi.json, on the real API (fetched: 25 packages)
 	@$(BIN)/python -m pytest -n 0 tests/contract/test_made_client.py $(ARGS)
@@ -224,4 +236,4 @@ lock: $(READY)  ## pin the dependencies anew
 	@for neighbour in $(NEIGHBOURS); do $(BIN)/uv pip compile -q integrations/$$neighbour/requirements.in --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-strip-extras --custom-compile-command "make lock" -o integrations/$$neighbour/requirements.lock; done
 
 clean:  ## remove what set-up and tests made
-	@rm -rf $(VENV) $(NEIGHBOURS:%=integrations/%/.venv) integrations/openid/node_modules integrations/spark/.jars .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(NEIGHBOURS:%=integrations/%/.venv) integrations/openid/node_modules integrations/spark/.jars integrations/readers/.trino .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

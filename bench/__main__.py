@@ -1,6 +1,8 @@
 """`make bench`: measure, print the tables, write results, charts and page. `ARGS=--only=live` runs one part."""
 
 import argparse
+import signal
+import sys
 from collections.abc import Callable
 
 from bench import (
@@ -16,7 +18,9 @@ from bench import (
     memory,
     ratings,
     remote,
+    sustained,
     transform,
+    watched,
     wide,
 )
 from bench.page import publish
@@ -30,6 +34,8 @@ PARTS: dict[str, Callable[[Options], Report]] = {
     "ratings": ratings.measure,
     "wide": wide.measure,
     "live": live.measure,
+    "sustained": sustained.measure,
+    "watched": watched.measure,
     "followers": followers.measure,
     "elasticsearch": documents.measure,
     "batches": batches.measure,
@@ -49,6 +55,7 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true", help="only Vitrina and the floor; nothing is kept")
     given = parser.parse_args()
     options = Options(given.scale, given.times, not given.no_peers)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # its servers end with it
     reports = {}
     for part in given.only or PARTS:
         try:

@@ -96,7 +96,7 @@ class OnePercent:
 
     def work(self) -> Work:
         """What is wanted."""
-        return Work("1% changed", self.change, "the two statements by hand", 2.0, {"dlt": 10.0})
+        return Work("1% changed", self.change, "the two statements by hand", 1.25, {"dlt": 2.5}, {"live": 1.5})
 
     def floor(self) -> ByHand:
         """Select the changed, upsert them."""

@@ -27,7 +27,7 @@ TABLE = """
 CREATE SCHEMA content;
 CREATE TABLE content.events (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, at timestamptz DEFAULT now(),
     title text DEFAULT 'a title of the usual length', price numeric DEFAULT 12.50, note text);
-ALTER TABLE content.events REPLICA IDENTITY FULL;
+ALTER TABLE content.events REPLICA IDENTITY {identity};
 """
 
 
@@ -48,8 +48,10 @@ def main() -> None:
 
 
 @contextmanager
-def captured(kind: str) -> Iterator[tuple[EmbeddedPostgres, Connection, "subprocess.Popen[bytes]"]]:
-    """A server with its defaults, one table, and a real runner that captures it."""
+def captured(
+    kind: str | None, identity: str = "FULL"
+) -> Iterator[tuple[EmbeddedPostgres, Connection, "subprocess.Popen[bytes]"]]:
+    """A server with its defaults, one table, and a real runner that captures it, if by any kind."""
     home = Path(tempfile.mkdtemp(prefix="vitrina-changes-"))
     home.chmod(0o755)
     server = EmbeddedPostgres(home / "pg")
@@ -57,15 +59,17 @@ def captured(kind: str) -> Iterator[tuple[EmbeddedPostgres, Connection, "subproc
     conninfo = server.conninfo()
     try:
         with connect(conninfo, "bench") as conn:
-            conn.execute(TABLE.encode())
+            conn.execute(TABLE.format(identity=identity).encode())
             set_up(Warehouse(conninfo, conninfo, None), allow_cinema(Settings(home=home / ".vitrina")))
-            install(conn, conn, "warehouse", kind, ["content.events"], "vitrina_capture")
+            if kind:
+                install(conn, conn, "warehouse", kind, ["content.events"], "vitrina_capture")
             roles = {"RUNNER_URL": "vitrina_runner", "READER_URL": "vitrina_reader", "CAPTURE_URL": "vitrina_capture"}
             urls = {f"VITRINA_{name}": make_conninfo(conninfo, user=role) for name, role in roles.items()}
             environment = os.environ | urls | {"VITRINA_DATABASE_URL": conninfo, "VITRINA_LOG_FORMAT": "json"}
             process = subprocess.Popen([sys.executable, "-m", "vitrina", "runner"], env=environment, cwd=home)
             try:
-                wait_until(conn, "SELECT count(*) FROM etl.etl_captures WHERE caught_up_at IS NOT NULL", 1)
+                at_work = "etl_captures WHERE caught_up_at IS NOT NULL" if kind else "etl_runners"
+                wait_until(conn, f"SELECT count(*) FROM etl.{at_work}", 1)
                 yield server, conn, process
             finally:
                 process.terminate()

@@ -42,6 +42,7 @@ class Work:
     floor: str = ""  # what the floor does
     most: float = 1.0  # times the floor
     ahead: Mapping[str, float] = field(default_factory=dict)  # of a peer, so many times
+    most_of: Mapping[str, float] = field(default_factory=dict)  # of a way of ours, where it is another number
 
 
 @dataclass
@@ -70,7 +71,7 @@ class Contest:
     def _targets(self, work: Work, ours: str, medians: Measured) -> Iterator[Target]:
         seconds, floor = medians[f"{ours} {work.name}"], medians[f"floor {work.name}"]
         name = work.name if len(self.ours) == 1 else f"{work.name}, {ours}"
-        yield Target.at_most(f"{name} / {work.floor}", seconds / floor, work.most)
+        yield Target.at_most(f"{name} / {work.floor}", seconds / floor, work.most_of.get(ours, work.most))
         for peer, times in work.ahead.items():
             if f"{peer} {work.name}" in medians:
                 ratio = medians[f"{peer} {work.name}"] / seconds

@@ -26,7 +26,7 @@ from vitrina.settings import Settings
 SCALES = {"tiny": 2_000, "small": 20_000, "full": 200_000}
 CHANGE = "UPDATE content.film_work SET rating = coalesce(rating, 0) + 0.25 WHERE get_byte(uuid_send(id), 15) % 100 = 0"
 WANTED = f"SELECT q.film_id::text AS id, row_to_json(q)::text AS document FROM ({SELECT}) AS q"
-SPEED = 0.8  # of the floor, in documents a second
+SPEED = 0.9  # of the floor, in documents a second
 WORKS = ("load", "unchanged", "changed")
 
 

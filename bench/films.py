@@ -52,9 +52,9 @@ def measure(options: Options) -> Report:
 def _works(ground: Ground) -> list[Work]:
     vacuum, change = partial(ground.execute, VACUUM), partial(ground.execute, CHANGE_HALF, VACUUM)
     return [
-        Work("first load", vacuum, floor="one INSERT … ON CONFLICT", most=1.0, ahead={"dlt": 4.0}),
-        Work("nothing changed", floor="one MERGE", most=1.0, ahead={"dlt": 10.0}),
-        Work("half changed", change, floor="one MERGE", most=2.0, ahead={"dlt": 4.0}),
+        Work("first load", vacuum, floor="one INSERT … ON CONFLICT", most=0.6, ahead={"dlt": 4.0}),
+        Work("nothing changed", floor="one MERGE", most=0.4, ahead={"dlt": 10.0}),
+        Work("half changed", change, floor="one MERGE", most=1.2, ahead={"dlt": 3.0}),
     ]
 
 

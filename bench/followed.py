@@ -114,7 +114,7 @@ class Followed(Ground):
 
     def generate(self, script: str, rate: int, seconds: int) -> Load:
         """Transactions of a process of its own, so many a second whatever becomes of them."""
-        clients = 2 if rate <= 100 else 8
+        clients = 2 if rate <= 100 else 8 if rate <= 1000 else 32
         with tempfile.NamedTemporaryFile("w", prefix="vitrina-bench-", suffix=".sql") as file:
             file.write(script)
             file.flush()

@@ -62,17 +62,16 @@ class Ground:
     def prepared(cls, films: int, ratings: int) -> Iterator["Ground"]:
         """Start, generate once, hand out, stop; parts that need as much of everything share a server."""
         settings = allow_cinema(Settings(home=HOME / f"{films}-films-{ratings}-ratings", database_url=None))
-        warehouse = bootstrap.open_warehouse(settings)
         try:
+            warehouse = bootstrap.open_warehouse(settings)
             with psycopg.connect(warehouse.owner) as conn:
                 load_cinema(conn, films=films, ratings=ratings)
             bootstrap.set_up(warehouse, settings)
             with connect(warehouse.owner, "bench") as db:
                 db.execute("DELETE FROM etl.etl_pipelines")  # of an earlier benchmark, which may have been killed
                 yield cls(db, warehouse, settings)
-        finally:
-            if warehouse.embedded:
-                warehouse.embedded.stop()
+        finally:  # also if it was ended while the server started
+            bootstrap.embedded_server(settings).stop()
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────
 

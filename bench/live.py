@@ -97,8 +97,9 @@ def judge(measured: Measured, size: Scale) -> list[Target]:
     at_most, most = Target.at_most, table(size.ratings[-1])
     ratio = measured[f"{most} pages"] / measured[f"{table(size.ratings[0])} pages"]
     return [
-        at_most(f"one rating among {size.ratings[-1]:,}, p50 ms", measured[f"{most} p50"], 100.0),
-        at_most(f"one rating among {size.ratings[-1]:,}, p99 ms", measured[f"{most} p99"], 500.0),
+        at_most(f"one rating among {size.ratings[-1]:,}, p50 ms", measured[f"{most} p50"], 15.0),
+        at_most(f"one rating among {size.ratings[-1]:,}, p99 ms", measured[f"{most} p99"], 50.0),
+        at_most(f"one rating among {size.ratings[-1]:,} after a rest, ms", measured[f"{most} after a rest"], 40.0),
         at_most("pages read for a change, largest / smallest table", ratio, 1.5),
         at_most("1,000 changes a second, p99 ms", measured["open loop p99"], 1000.0),
         at_most(f"genre of {size.renamed:,} films renamed, s", measured["rename"], 10.0),

@@ -27,7 +27,7 @@ def measure(options: Options) -> Report:
     """The floor writes a table that nobody reads yet; Vitrina fills a mart in batches of its own."""
     ratings = SCALES[options.scale]
     with Ground.prepared(ratings // RATINGS_A_FILM, ratings) as ground:
-        work = Work("first load", partial(ground.execute, VACUUM), floor="CREATE TABLE AS, then its key", most=1.5)
+        work = Work("first load", partial(ground.execute, VACUUM), floor="CREATE TABLE AS, then its key", most=1.2)
         floor = ByHand(ground, COLUMNS, (), {work.name: partial(ground.execute, CREATE, KEY)})
         found, skipped = peers.found(options, lambda python: [ByScript(python, ground, SELECT, COLUMNS, EMPTY)])
         contest = Contest(ground, ground.db, SELECT, [work], [floor, _vitrina(ground), *found])

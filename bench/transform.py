@@ -33,7 +33,7 @@ def measure(options: Options) -> Report:
             partial(ground.execute, VACUUM),
             floor="rows through the same function into COPY",
             most=1.1,
-            ahead={"dlt": 3.0},
+            ahead={"dlt": 2.0},
         )
         found, skipped = peers.found(options, lambda python: [_dlt(python, ground)])
         ours = [_vitrina(ground, form) for form in FORMS]

@@ -39,6 +39,7 @@ from vitrina.demo.search import INDEXES
 from vitrina.domain.errors import VitrinaError
 from vitrina.embedded.postgres import EmbeddedPostgres
 from vitrina.log import configure_logging
+from vitrina.transforms.chain import load_transforms
 
 OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS")  # of the make that runs us
 for name in (*OF_MAKE, "PYTHONDONTWRITEBYTECODE"):
@@ -138,6 +139,12 @@ def empty_db() -> Iterator[str]:
     conninfo = clone("template1")
     yield conninfo
     drop(conninfo)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _registered() -> None:
+    """A process that answers for a runner knows the transforms that are installed, as a runner does from its start."""
+    load_transforms([])
 
 
 @pytest.fixture

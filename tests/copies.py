@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "images", "vendor", "corpora")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "images", "vendor", "corpora", "out")  # of benchmarks: has sockets
 
 
 def copy_tree(into: Path, *more: str) -> Path:

@@ -62,7 +62,10 @@ class FilesSink:
     def rows(self, key: list[str]) -> Rows:
         """Compared in the query's own types."""
         manifest = self.manifest
-        return typed_rows(self.lab, self.table, key) if manifest and manifest["files"] else {}
+        if not manifest or not manifest["files"]:
+            return {}
+        found = self.table
+        return typed_rows(self.lab, found.column_names, found.to_pylist(), key)
 
     def damage(self, changed: str, deleted: str, added: dict[str, Any]) -> None:
         """By somebody who writes files and says so in the manifest."""

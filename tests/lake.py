@@ -1,7 +1,7 @@
 """A mart in a lake, as people see it who know nothing of Vitrina: pyiceberg's own catalogue over the warehouse."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,17 @@ from vitrina.sinks.lake.place import spelled
 from vitrina.testing.marts import Rows, as_rows
 
 
-def typed_rows(lab: Lab, found: pa.Table, key: list[str]) -> Rows:
-    """What somebody has read, compared in the types of the pipeline's own query."""
+def typed_rows(
+    lab: Lab, columns: Sequence[str], rows: Iterable[Mapping[str, Any]], key: list[str], select: str | None = None
+) -> Rows:
+    """What somebody has read, compared in the types of a query: of the pipeline's own, where there is one."""
     lab.sql("DROP TABLE IF EXISTS public.held")
-    select = lab.value("SELECT coalesce(source_query, 'SELECT * FROM ' || source_table) FROM etl.etl_pipelines")
+    select = select or lab.value(
+        "SELECT coalesce(source_query, 'SELECT * FROM ' || source_table) FROM etl.etl_pipelines"
+    )
     lab.sql(f"CREATE TABLE public.held AS SELECT * FROM ({select}) AS q WITH NO DATA")
-    names = ", ".join(found.column_names)
-    for row in found.to_pylist():
+    names = ", ".join(columns)
+    for row in rows:
         values = [json.dumps(value) if isinstance(value, Mapping) else value for value in row.values()]
         lab.sql(f"INSERT INTO public.held ({names}) VALUES ({', '.join(['%s'] * len(values))})", *values)
     return as_rows(lab, f"SELECT {names} FROM public.held", key)
@@ -58,7 +62,8 @@ class LakeSink:
         """Read by pyiceberg, and compared in the query's own types."""
         if not self.catalogue.namespace_exists("cinema"):
             return {}
-        return typed_rows(self.lab, self.table.scan().to_arrow(), key)
+        found = self.table.scan().to_arrow()
+        return typed_rows(self.lab, found.column_names, found.to_pylist(), key)
 
     def damage(self, changed: str, deleted: str, added: dict[str, Any]) -> None:
         """By somebody who writes to the lake as lakes are written to."""

@@ -15,6 +15,7 @@ PLACES = (
     *("shared reading", "before comparison", "following", "live slice", "audit", "audit repair"),
     *("index created", "before shadow", "before send", "after send", "before confirm", "before swap", "after swap"),
     *("before append", "in append", "after append", "after ack"),
+    "lake kept",
     "after webhook",
 )
 

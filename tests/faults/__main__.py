@@ -66,7 +66,7 @@ def _rig(engine: str) -> Iterator[Rig]:
     elastic: EmbeddedSearch = (elastic_server if engine == ELASTICSEARCH else open_server)(folder / engine)
     try:
         elastic.start()
-        with rigged(folder, elastic.url, elastic, engine=engine) as rig:
+        with rigged(folder, elastic.url, elastic, engine=engine, elsewhere=True) as rig:
             yield rig
     finally:
         elastic.purge()

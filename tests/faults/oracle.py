@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from tests.elastic import Search
+from tests.faults.places import Place
 from tests.sinks import as_rows, assert_tidy
 from tests.support import Lab
 from vitrina.domain.pipeline import Pipeline, Plan, resolve
-from vitrina.domain.policy import SINK_NAMES, split_prefix
+from vitrina.domain.policy import split_prefix
+from vitrina.testing.marts import Rows
 
 # Every move of the fence and every new holder is noted by the database itself: no runner can forget to.
 WATCH = """
@@ -67,6 +69,7 @@ class Oracle:
     lab: Lab
     search: Search | None = None
     wanted: Mapping[str, str] = field(default_factory=dict)  # pipeline -> what its mart should hold, if not its query
+    places: Mapping[str, Place] = field(default_factory=dict)  # where marts are that are neither tables nor indexes
     away: Sequence[str] = ()  # pipelines whose place does not answer: their runs wait for it, also for who takes over
 
     def watch(self) -> None:
@@ -101,6 +104,9 @@ class Oracle:
             assert_tidy(self.lab)
         if self.search:
             self._assert_indexes(self.search)
+        states = dict(self.lab.sql(REGISTERED))
+        for place in self.places.values():
+            place.assert_known(states)
 
     def assert_past(self) -> None:
         """No checkpoint ever moved back, no epoch had two holders, nothing was applied twice."""
@@ -121,7 +127,7 @@ class Oracle:
         """What is missing, and what is there beyond; deletes, which `incremental` cannot see, are neither."""
         plan = resolve(pipeline)
         select = self.wanted.get(pipeline.name, plan.select)
-        if plan.target.startswith(tuple(SINK_NAMES)):
+        if ":" in plan.target:
             return self._documents(plan, select)
         names = [column.name for column in self.lab.db.execute(f"{select} LIMIT 0".encode()).description or []]
         columns, key = ", ".join(names), ", ".join(plan.key)
@@ -135,9 +141,15 @@ class Oracle:
         image = "SELECT q::text FROM ({}) AS q"
         return [row for (row,) in self.lab.sql(f"{image.format(these)} EXCEPT ALL {image.format(those)}")]
 
+    def _found(self, target: str, select: str) -> Rows:
+        if target.startswith(("es:", "os:")):
+            assert self.search is not None
+            return self.search.documents(split_prefix(target)[1].removeprefix(self.search.prefix))
+        [place] = [place for place in self.places.values() if target.startswith(split_prefix(place.target("any"))[0])]
+        return place.rows(target, select)
+
     def _documents(self, plan: Plan, select: str) -> tuple[list[str], list[str]]:
-        assert self.search is not None
-        found = self.search.documents(split_prefix(plan.target)[1].removeprefix(self.search.prefix))
+        found = self._found(plan.target, select)
         wanted = as_rows(self.lab, select, list(plan.key))
         missing = [f"{id_} {row}" for id_, row in wanted.items() if found.get(id_) != row]
         beyond = [f"{id_} {row}" for id_, row in found.items() if wanted.get(id_, row) != row]
@@ -146,7 +158,7 @@ class Oracle:
 
     def _assert_indexes(self, search: Search) -> None:
         """Every index is registered; each target serves its live one alone; one epoch may write."""
-        known = dict(self.lab.sql(REGISTERED))
+        known = dict(self.lab.sql(f"{REGISTERED} WHERE starts_with(index_name, %s)", search.prefix))
         found = search.get(f"/{search.prefix}*?expand_wildcards=all")
         assert found.keys() <= known.keys(), "an index that nobody knows of"
         live = {index for index, state in known.items() if state == "live"}

@@ -24,6 +24,7 @@ from tests.capturing import Captured, own_server
 from tests.elastic import ELASTICSEARCH, Search, open_search
 from tests.faults.children import FORKS, is_stopped
 from tests.faults.oracle import Oracle
+from tests.faults.places import Place, Tables, placed
 from tests.patience import SHORT_LEASE, patient, stand_still
 from tests.pooling import pooling
 from tests.support import Lab, beside, make_connections, make_templates, wait_for
@@ -156,13 +157,14 @@ class Rig:
     warehouse: Wire
     index: Wire
     folder: Path
+    places: dict[str, Place]
     is_pooled: bool = False
     pipelines: dict[str, Pipeline] = field(default_factory=dict)
     children: list[Child] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         wanted = {f"{sink}_{mode}_python": transformed(MODES[mode]["source_query"]) for sink, mode in KINDS}
-        self.oracle = Oracle(self.lab, self.search, wanted)
+        self.oracle = Oracle(self.lab, self.search, wanted, self.places)
         settings = self.lab.connections.settings.model_copy(
             update={f"{self.search.engine}_url": SecretStr(f"http://127.0.0.1:{self.index.port}")}
         )
@@ -183,10 +185,11 @@ class Rig:
         self.oracle.watch()
         Captured(self.lab, "wal").install("content.items", "content.tags")
         for sink, mode in KINDS:
-            for name, how in ((f"{sink}_{mode}", {}), (f"{sink}_{mode}_python", PYTHON)):
-                target = f"analytics.{name}" if sink == "table" else self.search.target(name)
-                config = {"name": name, "target_table": target, "key": ["id"], "batch_size": 7} | MODES[mode] | how
-                self.pipelines[name] = self.lab.add(**config)
+            self._add(sink, mode, f"{sink}_{mode}")
+            self._add(sink, mode, f"{sink}_{mode}_python", **PYTHON)
+        for sink, place in self.places.items():
+            for mode in place.modes:
+                self._add(sink, mode, f"{sink}_{mode}")
         self.revive()
         self.run(self.pipelines.values())
         self.wait(lambda: not self.unequal(self.pipelines.values()))
@@ -195,12 +198,29 @@ class Rig:
                 self.oracle.watch_repeats(f"analytics.{sink}_{mode}", "id")
                 self.oracle.watch_repeats(f"analytics.{sink}_{mode}_python", "id")
 
+    def _add(self, sink: str, mode: str, name: str, **how: Any) -> None:
+        targets = {"table": "analytics.{}".format, "index": self.search.target}
+        target = (targets.get(sink) or self.places[sink].target)(name)
+        config = {"name": name, "target_table": target, "key": ["id"], "batch_size": 7} | MODES[mode] | how
+        self.pipelines[name] = self.lab.add(**config)
+
     # ── pipelines ────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def asked(self) -> list[Pipeline]:
         """Those that run when they are asked to."""
         return [pipeline for pipeline in self.pipelines.values() if pipeline.mode != "live"]
+
+    @property
+    def rebuilt(self) -> list[Pipeline]:
+        """Those that are built beside what is served."""
+        return [self.pipelines[f"{sink}_full"] for sink in ("index", *self.places)]
+
+    @property
+    def tables(self) -> Tables | None:
+        """Marts in ClickHouse, where its engine is."""
+        place = self.places.get("tables")
+        return place if isinstance(place, Tables) else None
 
     @property
     def followers(self) -> list[Pipeline]:
@@ -338,8 +358,10 @@ def rigged(
     *,
     is_pooled: bool = False,
     engine: str = ELASTICSEARCH,
+    elsewhere: bool = False,
 ) -> Iterator[Rig]:
-    """A rig that is set up; `elastic` if it may be restarted, else only its `url` is used. Behind a pooler if asked."""
+    """A rig that is set up; `elastic` if it may be restarted, else only its `url` is used. Behind a pooler if asked;
+    with marts in a lake, in files and in ClickHouse if asked."""
     prefix = f"t_{uuid.uuid4().hex[:12]}_"
     with ExitStack() as stack:
         server = stack.enter_context(own_server(synchronous_commit="on"))
@@ -350,7 +372,8 @@ def rigged(
         postgres = Wire(("127.0.0.1", stack.enter_context(pooling(conninfo)))) if is_pooled else to_postgres(conninfo)
         warehouse = stack.enter_context(wired(postgres))
         index = stack.enter_context(wired(Wire(address_of(url))))
-        rig = Rig(server, elastic, lab, search, warehouse, index, folder, is_pooled)
+        places = stack.enter_context(placed(lab, folder)) if elsewhere else {}
+        rig = Rig(server, elastic, lab, search, warehouse, index, folder, places, is_pooled)
         try:
             rig.set_up()
             yield rig

@@ -15,7 +15,7 @@ from vitrina.domain.pipeline import Pipeline
 from vitrina.failpoints import PLACES
 from vitrina.meta.repos.pipelines import PipelineRepo
 
-BULK = b"/_bulk"
+BULK, POST = b"/_bulk", b"POST "
 AT_REST = "SELECT count(*) FROM etl.etl_leases WHERE run_id IS NOT NULL"  # not those of followers
 BUILDING = ("index created", "before swap", "after swap")
 
@@ -58,7 +58,7 @@ def reach(rig: Rig, rng: random.Random, action: str) -> tuple[Child | None, str]
     """Arm a place in both runners, until one has got there; nobody, if no work of this round leads there."""
     place, nth = rng.choice(PLACES), rng.randint(1, 3)
     if place in BUILDING:
-        rig.lab.request(rig.pipelines["index_full"], rebuild=True)
+        rig.lab.request(rng.choice(rig.rebuilt), rebuild=True)
         nth = 1
     for child in rig.children:
         child.order(f"{place}={action}:{nth}")
@@ -98,6 +98,11 @@ def cut_index(rig: Rig, rng: random.Random) -> str:
     return disturb(rig.index, rng, BULK)
 
 
+def cut_tables(rig: Rig, rng: random.Random) -> str:
+    """The same for ClickHouse, at a request."""
+    return disturb(rig.tables.wire, rng, POST) if rig.tables else "there is no ClickHouse"
+
+
 def disturb(wire: Wire, rng: random.Random, at: bytes | int) -> str:
     moment(rng)
     how = rng.choice(["all", "block", "cut", "lose", "lose", "delay", "swallow"])
@@ -131,6 +136,15 @@ def restart_index(rig: Rig, rng: random.Random) -> str:
     rig.elastic.kill()
     rig.elastic.start()
     return f"started, {rig.find_index(rig.elastic.url)}"
+
+
+def restart_tables(rig: Rig, rng: random.Random) -> str:
+    """ClickHouse is killed and started again."""
+    if rig.tables is None:
+        return "there is no ClickHouse"
+    moment(rng)
+    rig.tables.restart()
+    return "started"
 
 
 # ── what is asked of marts that are followed, whatever else happens ─────────────────────────────────────────────
@@ -182,9 +196,18 @@ def ask(rig: Rig, rng: random.Random) -> str:
 
 
 Fault = Callable[[Rig, random.Random], str]
-DECK: list[Fault] = [*[kill] * 10, *[stop] * 7, *[kill_at] * 14, *[stop_at] * 7, *[cut] * 6, *[cut_index] * 3]
-DECK += [*[crash] * 2, *[ask] * 8]
+DECK: list[Fault] = [
+    *[kill] * 10,
+    *[stop] * 7,
+    *[kill_at] * 14,
+    *[stop_at] * 7,
+    *[cut] * 6,
+    *[cut_index] * 3,
+    *[cut_tables] * 3,
+]
+DECK += [*[crash] * 2, *[ask] * 8, restart_tables]
 RARE: list[Fault] = [restart_index]
+AWAY: list[Fault] = [restart_index, restart_tables]  # a run may fail that is out of tries before they are back
 
 
 # ── rounds ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -197,7 +220,7 @@ class Loop:
     rig: Rig
     seed: int
     kinds: "Counter[str]" = field(default_factory=Counter)
-    asked_again: int = 0  # pipelines that failed while Elasticsearch was away, and were asked for again
+    asked_again: int = 0  # pipelines that failed while a server was away, and were asked for again
     started: float = field(default_factory=time.monotonic)
 
     def faults(self) -> Iterator[Fault]:
@@ -210,13 +233,13 @@ class Loop:
     def play(self, number: int, fault: Fault) -> str:
         """One round."""
         rng = random.Random(f"{self.seed} {number}")
-        chosen = rng.sample(self.rig.asked, 3)
+        chosen = rng.sample(self.rig.asked, 4)
         with self.rig.writing(rng):
             for pipeline in chosen:
                 self.rig.lab.request(pipeline, rebuild=rng.random() < 0.1)
             said = fault(self.rig, rng)
         self.rig.revive()
-        self._converge(chosen, forgiving=fault is restart_index)
+        self._converge(chosen, forgiving=fault in AWAY)
         self._assert_all_well(*chosen, *self.rig.followers)
         self.rig.oracle.forget()
         self.kinds[fault.__name__] += 1
@@ -260,7 +283,7 @@ class Loop:
         return self.rig.lab.sql(f"{failed} FROM etl.etl_pipelines p WHERE status = 'FAILED'")
 
     def _ask_again(self) -> None:
-        """As somebody would once Elasticsearch is back: an outage that outlasts the retries fails a run."""
+        """As somebody would once who was away is back: an outage that outlasts the retries fails a run."""
         for pipeline in self.rig.pipelines.values():
             if self.rig.lab.status(pipeline) == "FAILED":
                 self.asked_again += 1
@@ -271,9 +294,18 @@ class Loop:
         rig = self.rig
         self._converge(rig.asked, forgiving=False)
         self._assert_all_well(*rig.pipelines.values())
+        self._assert_clean()
         assert rig.end() == [0, 0]
         assert rig.lab.value("SELECT count(*) FROM etl.etl_captures WHERE owner IS NOT NULL") == 0
         return self.summary()
+
+    def _assert_clean(self) -> None:
+        """Every mart is changed once more, by a run that tidies up what was left by those that were lost."""
+        rig = self.rig
+        rig.lab.sql("UPDATE content.items SET title = 'last', at = clock_timestamp()")
+        self._converge(rig.asked, forgiving=False)
+        for sink, place in rig.places.items():
+            place.assert_clean([place.target(f"{sink}_{mode}") for mode in place.modes])
 
     def summary(self) -> dict[str, Any]:
         """In figures; an oracle that had found anything lost, doubled or stuck would have ended the loop."""

@@ -23,6 +23,7 @@ from vitrina.capture.changes import Change, Chunk
 from vitrina.domain.errors import ConfigError, LeaseLost
 from vitrina.meta.db import Connection, connect
 from vitrina.meta.repos.captures import Capture, CaptureRepo, Origin
+from vitrina.meta.repos.marks import CAPTURE, Mark
 from vitrina.meta.repos.waits import in_words
 
 TABLES = ("content.a", "content.b")
@@ -129,7 +130,8 @@ def test_a_zombie_in_the_middle_of_an_append_is_ended(store: Lab) -> None:
         zombie.append(chunk(1))
         conn, name = zombie._conn, store.value("SELECT name FROM etl.etl_change_segments")
         conn.execute("BEGIN")
-        zombie._hold()
+        Mark(conn, "warehouse", CAPTURE).leave()
+        zombie._lock()
 
         def take_over() -> None:
             wait_for(lambda: store.value("SELECT expires_at <= clock_timestamp() FROM etl.etl_captures"))

@@ -8,6 +8,7 @@ import pytest
 from tests.patience import patient
 from tests.spark import Cluster, Spark, SparkLake, clustered, running
 from tests.support import Lab, wait_for
+from vitrina.domain.errors import RetryableError
 from vitrina.testing.faults import Nursery, killed
 from vitrina.testing.marts import failed
 
@@ -66,6 +67,20 @@ def test_an_executor_that_is_killed_amid_a_comparison(apart: Cluster) -> None:
     assert apart.lab.last_run(pipeline)["status"] == "SUCCESS"
     assert lost not in apart.spark.executors()
     apart.assert_equal(pipeline)
+
+
+@pytest.mark.long
+@pytest.mark.faults
+def test_an_executor_that_is_killed_amid_a_reading(apart: Cluster) -> None:
+    """With it goes some of what is kept: what was read cannot be gone on with, and is read anew."""
+    query = "SELECT id, repeat('x', 100) AS title FROM range(200000)"
+    with apart.lab.connections.resolve_reader("cluster") as reader:
+        blocks = reader.blocks(query)
+        assert len([next(blocks) for _ in range(2)]) == 2  # the header, and the first piece
+        apart.spark.kill_executor()
+        with pytest.raises(RetryableError):
+            list(blocks)
+        assert sum(map(len, reader.blocks(query))) > 200_000 * 100
 
 
 @pytest.mark.long

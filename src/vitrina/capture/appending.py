@@ -3,14 +3,19 @@
 An append locks the capture's row and checks the epoch, so there is one writer at a time and a zombie writes nothing.
 A transaction that is larger than a chunk is appended in several, above `last_id`, where no follower looks; the last
 one moves `last_id` over all of them, together with the position.
+
+An append does not wait for the disk: a crash of this server may take what is visible, and with it everything after it,
+marts and their positions too. So the source is told of nothing before a later commit has waited (`Engine._renew`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import LiteralString
 
-from psycopg import sql
+from psycopg import Cursor, Transaction, sql
+from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from vitrina.capture.changes import REWRITTEN, Change, Chunk
@@ -23,9 +28,16 @@ from vitrina.meta.repos.marks import CAPTURE, Mark
 SQL = queries("captures")
 SCHEMA = "etl_log"
 SEGMENT_ROWS = 100_000
+FEW = 50  # changes that a statement takes along; more are copied
 COPY = sql.SQL(
     "COPY {} (id, xid, lsn, committed_at, relation, op, old_image, new_image) FROM STDIN"  # the order of Change
 )
+INSERT = sql.SQL(
+    "INSERT INTO {} (id, xid, lsn, committed_at, relation, op, old_image, new_image)"
+    " SELECT * FROM (VALUES {}) AS v WHERE EXISTS ({})"
+)
+HELD: LiteralString = "SELECT FROM etl.etl_captures WHERE source = {source} AND owner = {owner} AND epoch = {epoch}"
+ROW = sql.SQL('(%s::bigint, %s::text::xid8, %s::pg_lsn, %s::timestamptz, %s::text, %s::"char", %s::jsonb, %s::jsonb)')
 
 
 class LogWriter:
@@ -43,8 +55,8 @@ class LogWriter:
 
     def start(self) -> None:
         """Forget what a predecessor appended and did not publish: at most one transaction of its source."""
-        with translated(), self._conn.transaction():
-            last = self._hold()
+        with self._transaction():
+            last = self._require(self._lock())
             segments = fetch_all(self._conn, SQL["segments"], {"source": self._held.source})
             while segments and segments[-1]["first_id"] > last + 1:
                 self._conn.execute(sql.SQL("DROP TABLE {}").format(_table(segments[-1]["name"])))
@@ -58,13 +70,16 @@ class LogWriter:
     def append(self, chunk: Chunk, fingerprints: Mapping[str, str] | None = None) -> None:
         """Store a chunk; one with a position is published with all before it. LeaseLost: nothing is stored."""
         reach("before append")
-        with translated(), self._conn.transaction():
-            self._hold()
-            segment = self._segment_for(self._next_id)
-            after = self._copy(segment[1], chunk.changes)
-            recent = self._recent | {change.relation: n for n, change in enumerate(chunk.changes, self._next_id)}
-            if chunk.position is not None:
-                self._publish(chunk, after - 1, recent, fingerprints)
+        after = self._next_id + len(chunk.changes)
+        recent = self._recent | {change.relation: n for n, change in enumerate(chunk.changes, self._next_id)}
+        with self._transaction() as few_round_trips:
+            with few_round_trips if len(chunk.changes) <= FEW else nullcontext():
+                held = self._lock()
+                segment = self._segment_for(self._next_id)
+                self._put(segment[1], chunk.changes)
+                if chunk.position is not None:
+                    self._publish(chunk, after - 1, recent, fingerprints)
+            self._require(held)
             reach("in append")
         reach("after append")
         self._next_id, self._segment = after, segment
@@ -84,11 +99,25 @@ class LogWriter:
             dropped += 1
         return dropped
 
-    def _hold(self) -> int:
-        """Lock the capture's row until the append ends, which the server sees to if we stall; the last id."""
-        self._conn.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, true)", [self._stall])
-        Mark(self._conn, self._held.source, CAPTURE).leave()
-        row = self._conn.execute(SQL["hold"], self._guard).fetchone()
+    @contextmanager
+    def _transaction(self) -> Iterator[AbstractContextManager[object]]:
+        """Of this source's one writer: the server ends it if we stall. Gives what makes one round trip of several."""
+        mark = Mark(self._conn, self._held.source, CAPTURE)
+        with translated(), ExitStack() as stack:
+            with self._conn.pipeline():
+                stack.enter_context(Transaction(self._conn))  # outlives the pipeline
+                self._conn.execute(SQL["begin_append"], {"stall": self._stall})
+                mark.ask()
+            mark.leave()
+            yield self._conn.pipeline()
+
+    def _lock(self) -> Cursor[DictRow]:
+        """The capture's row, until the append ends."""
+        return self._conn.execute(SQL["hold"], self._guard)
+
+    def _require(self, held: Cursor[DictRow]) -> int:
+        """The last id, or a LeaseLost."""
+        row = held.fetchone()
         if row is None:
             raise LeaseLost(f"the capture of {self._held.source!r} is another runner's now")
         return int(row["last_id"])
@@ -118,12 +147,19 @@ class LogWriter:
         self._conn.execute(SQL["add_segment"], params)
         return first_id, name
 
-    def _copy(self, segment: str, changes: Sequence[Change]) -> int:
-        """Append them; the id after the last."""
-        with self._conn.cursor().copy(COPY.format(_table(segment))) as copy:
+    def _put(self, segment: str, changes: Sequence[Change]) -> None:
+        table = _table(segment)
+        if not changes:
+            return
+        if len(changes) <= FEW:
+            values = [value for number, change in enumerate(changes, self._next_id) for value in (number, *change)]
+            rows = sql.SQL(", ").join([ROW] * len(changes))
+            held = sql.SQL(HELD).format(**{name: sql.Literal(value) for name, value in self._guard.items()})
+            self._conn.execute(INSERT.format(table, rows, held), values)
+            return
+        with self._conn.cursor().copy(COPY.format(table)) as copy:
             for number, change in enumerate(changes, self._next_id):
                 copy.write_row((number, *change))
-        return self._next_id + len(changes)
 
     def _publish(
         self, chunk: Chunk, last_id: int, recent: Mapping[str, int], fingerprints: Mapping[str, str] | None

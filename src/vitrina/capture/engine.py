@@ -44,7 +44,7 @@ class Engine:
         self.images = Images(self.repo, self.held, self.tap, self.pace.narrow)
         self.writer = LogWriter(self.conn, self.held, self.lease_seconds, self.max_rows)
         self._prints = self.held.fingerprints
-        self._position = self.held.position or ""
+        self._position = self._acknowledged = self.held.position or ""
         self._renewed = self._looked = self._began = time.monotonic()
         self._whole = True  # everything that was appended is published
         self._quiet = False  # the last poll brought nothing
@@ -84,7 +84,7 @@ class Engine:
         return None
 
     def _store(self, chunk: Chunk) -> None:
-        """What is stored is acknowledged, never the other way round."""
+        """What the disk has is acknowledged, never the other way round: with the next renewal."""
         self._whole = False
         if chunk.position is None:
             self.writer.append(chunk)
@@ -96,8 +96,6 @@ class Engine:
             chunk = replace(chunk, changes=[*chunk.changes, *rewritten(self._altered(prints) - said)])
         self.writer.append(chunk, prints)
         self._whole, self._position, self._prints = True, chunk.position or "", prints or self._prints
-        self.tap.acknowledge(self._position)
-        reach("after ack")
 
     def _look(self) -> None:
         """Is everything of ours still there, and are the relations what they were?"""
@@ -113,19 +111,23 @@ class Engine:
         self._looked = time.monotonic()
 
     def _renew(self) -> None:
-        """The heartbeat; without changes, the position moves on here."""
+        """The heartbeat; without changes, the position moves on here. It waits for the disk, which has then all that
+        was stored before."""
         idle = self.tap.idle_position() if self._whole else None
+        is_news = self._position != self._acknowledged  # until it is told, a tap may think itself further back
         self.repo.renew(
             self.held,
             self.figures,
-            position=idle,
+            position=None if is_news else idle,
             caught_up=self._quiet and idle is not None,
             fingerprints=self._prints,
         )
         self._renewed = time.monotonic()
-        if idle:
-            self._position = idle
-            self.tap.acknowledge(idle)
+        self._position = self._position if is_news or idle is None else idle
+        if self._position != self._acknowledged:
+            self._acknowledged = self._position
+            self.tap.acknowledge(self._position)
+            reach("after ack")
 
     def _start_over(self, lost: ContinuityLost) -> ContinuityLost | None:
         """Another generation, from where the source can be read again; not again and again in a row."""
@@ -145,7 +147,8 @@ class Engine:
             return again
         self.held = self.repo.start_over(held, str(lost), origin, prints)
         self.writer.start()
-        self._prints, self._position, self._began, self._whole = prints, origin.position, time.monotonic(), True
+        self._prints, self._began, self._whole = prints, time.monotonic(), True
+        self._position = self._acknowledged = origin.position
         return None
 
     def _altered(self, prints: dict[str, str]) -> set[str]:

@@ -17,9 +17,10 @@ R   the relation was rewritten, altered, re-created or dropped; partitions came 
 """
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 
 from psycopg import errors, sql
 
@@ -28,7 +29,7 @@ from vitrina.capture.changes import REWRITTEN, TRUNCATED, Columns
 from vitrina.capture.images import suffices
 from vitrina.domain.errors import ConfigError, RetryableError
 from vitrina.domain.positions import Gap, LivePosition
-from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
+from vitrina.meta.db import Connection, fetch_one, queries, translated
 
 SQL = queries("captures")
 WINDOW = 100_000
@@ -57,6 +58,7 @@ class Tip:
     images: dict[str, list[str]] | None  # the columns that changes come with from here on; None: all
     recent: dict[str, int]  # by relation: the id of its newest change
     now: datetime  # by the meta-store's clock, when it was read
+    segments: Sequence[tuple[int, str]]  # of the same moment: the first id and the name of each, oldest first
 
     def holds(self, generation: int, after_id: int) -> bool:
         """Whether everything after a follower's position is in the log."""
@@ -113,26 +115,27 @@ def read_slice(
     columns: Columns,
     keys: Columns | None = None,
     at_most: int | None = None,
+    end: Tip | None = None,
 ) -> tuple[list[RelationChanges], int]:
     """What the changes after an id tell of these relations, and the id up to which they have been read.
 
     At most `limit` changes, ending where a transaction does unless one alone is larger. Of each relation, the columns
     that are wanted; of one in `keys` just the keys that those columns are, without NULLs. No further than `WINDOW`
     ids at a time: however far behind, it takes about as long; nor than `at_most`. Behind if changes after that id are
-    gone.
+    gone. `end`: where the log stood when somebody looked last; what has been dropped since shows by its name.
     """
-    end = tip(conn, source)
+    end = end or tip(conn, source)
     last_id = min(end.last_id, after_id + WINDOW, end.last_id if at_most is None else at_most)
     if after_id < end.log_start - 1:
         raise _behind(source, after_id)
-    segments = fetch_all(conn, SQL["segments_after"], {"source": source, "after_id": after_id})
+    segments = list(_above(end.segments, after_id, last_id))
     if not segments or not columns:
         return [], last_id
     rows = sql.SQL(" UNION ALL ").join(
-        sql.SQL("SELECT * FROM {}").format(sql.Identifier(SCHEMA, segment["name"])) for segment in segments
+        sql.SQL("SELECT * FROM {}").format(sql.Identifier(SCHEMA, name)) for name in segments
     )
     try:
-        with translated(), conn.transaction():
+        with translated():
             if end.last_id - after_id > limit:
                 last_id = _cut(conn, rows, after_id, last_id, list(columns), limit)
             between = sql.SQL("({}) AS s WHERE id > {} AND id <= {}").format(rows, after_id, last_id)
@@ -147,6 +150,14 @@ def read_slice(
         if isinstance(error.__cause__, errors.UndefinedTable):  # dropped since it was listed
             raise _behind(source, after_id) from error
         raise
+
+
+def _above(segments: Sequence[tuple[int, str]], after_id: int, last_id: int) -> Iterator[str]:
+    """The names of those that have some of these ids."""
+    ends = [first for first, _ in segments[1:]]
+    for (first, name), end in zip_longest(segments, ends):
+        if first <= last_id + 1 and (end is None or end > after_id + 1):
+            yield name
 
 
 def wait(listener: Connection, conn: Connection, position: Tip, seconds: float) -> Tip:

@@ -1,8 +1,8 @@
 """Capture from the WAL: a logical slot, streamed and decoded here.
 
 What is acknowledged is always what is stored; whatever the server sends again is skipped by its position. Changes are
-handed on in batches of 50 ms, a transaction only once a snapshot of the source sees it: one that waits for a
-synchronous standby is decoded before anybody can read its rows.
+handed on at once while few come, in batches when many do (`tempo.py`), and none before a snapshot of the source
+sees it: what waits for a synchronous standby is decoded before anybody can read its rows.
 """
 
 import time
@@ -17,11 +17,11 @@ from vitrina.capture.positions import Snapshot, format_lsn, parse_lsn
 from vitrina.capture.slots import begin_slot, make_room
 from vitrina.capture.sources import check_place, fingerprints, place
 from vitrina.capture.stream import Stream
+from vitrina.capture.tempo import Tempo
 from vitrina.meta.db import Connection, connect, fetch_all, fetch_one, queries
 from vitrina.meta.repos.captures import Capture, Figures, Origin
 
 SQL = queries("capture_wal")
-BATCH_SECONDS = 0.05
 ALIVE_SECONDS = 5.0  # how often the server hears from us, well within wal_sender_timeout
 
 
@@ -78,7 +78,7 @@ class WalTap:
         self.close()
         assert capture.position is not None
         self._capture, self._stored = capture, parse_lsn(capture.position)
-        self._buffer, self._skipping = Buffer(), False
+        self._buffer, self._tempo, self._skipping = Buffer(), Tempo(), False
         self._begin: Begin | None = None
         self._row: tuple[int, str, str] = (0, "", "")  # what its rows have in common: xid, lsn, time
         self._flushed = self._alive = 0.0
@@ -103,7 +103,7 @@ class WalTap:
                 return chunk
             if self._buffer.ended or self._buffer.is_full:
                 # Let more come, or become visible, rather than wake for each message.
-                time.sleep(min(deadline - now, max(BATCH_SECONDS - (now - self._flushed), 0.005)))
+                time.sleep(min(deadline - now, max(self._tempo.pause - (now - self._flushed), 0.0)))
             else:
                 self._streaming.wait(min(deadline - now, 1.0))
 
@@ -228,7 +228,7 @@ class WalTap:
 
     def _due(self) -> Chunk | None:
         buffer = self._buffer
-        if buffer.ended and (buffer.is_full or time.monotonic() - self._flushed >= BATCH_SECONDS):
+        if buffer.ended and (buffer.is_full or time.monotonic() - self._flushed >= self._tempo.pause):
             return self._visible()
         if buffer.is_full and not buffer.ended:  # the middle of a large transaction
             return Chunk(buffer.take_all())
@@ -240,7 +240,9 @@ class WalTap:
         self._snapshot = self._look_again()
         seen = list(takewhile(lambda ended: self._snapshot.sees(ended.xid), self._buffer.ended))
         if not seen:
+            self._tempo.not_seen()
             return None
+        self._tempo.handed_on(len(seen))
         changes, last = self._buffer.take(len(seen))
         return Chunk(changes, format_lsn(last.end_lsn), last.committed_at)
 

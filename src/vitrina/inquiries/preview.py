@@ -71,7 +71,7 @@ class Preview:
     def _first_rows(self, columns: Sequence[Column], limit: int) -> list[Row]:
         reader = self.reader.within(TIMEOUT_SECONDS)
         if not reader.abilities.speaks_sql:
-            batches = reader.rows(self.plan.select, limit)
+            batches = reader.first_rows(self.plan.select, limit)
             return list(islice((row for batch in batches for row in load_rows(batch)), limit))
         query = QueryText(self.plan.select, tuple(columns), ())
         try:

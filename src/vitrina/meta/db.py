@@ -2,8 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, LiteralString, Self, TypeAlias, cast
@@ -174,12 +174,24 @@ def settings_text(settings: Mapping[str, str]) -> sql.Composed:
 
 @contextmanager
 def transaction(
-    conn: Connection, local: Mapping[str, str], *, read_only: bool = False, keep: bool = True
+    conn: Connection,
+    local: Mapping[str, str],
+    *,
+    read_only: bool = False,
+    keep: bool = True,
+    along: Callable[[], object] | None = None,
 ) -> Iterator[Connection]:
-    """A transaction with the pinned settings and `local` ones, none of which outlives it; rolled back unless kept."""
+    """A transaction with the pinned settings and `local` ones, none of which outlives it; rolled back unless kept.
+
+    It begins in one round trip, together with what is said `along`, whose answer nobody waits for meanwhile.
+    """
     settings = {**(READ_ONLY if read_only else {}), **PINNED, **local}
-    with translated(), conn.transaction(force_rollback=not keep):
-        conn.execute(_settings(tuple(settings)), settings)
+    with translated(), ExitStack() as stack:
+        with conn.pipeline():
+            stack.enter_context(psycopg.Transaction(conn, force_rollback=not keep))  # outlives the pipeline
+            conn.execute(_settings(tuple(settings)), settings)
+            if along:
+                along()
         yield conn
 
 

@@ -170,7 +170,7 @@ class Crew:
         return tip
 
     def _round(self, tip: Tip | None) -> bool:
-        """A step of each that has something to do, the one that is behind most first; whether there was any."""
+        """A step of each that has something to do, the one that is behind most first; whether any is to go on."""
         if tip is None:
             return False
         due, now = [], time.monotonic()
@@ -180,22 +180,24 @@ class Crew:
             elif one.stay and not one.stay.waits:
                 one.stay.passes(tip.last_id)
         due.sort(key=lambda one: one.stay.at if one.stay else 0)
-        for one in due:
-            self._drive(one)
-        return bool(due)
+        goes_on = [self._drive(one) for one in due]
+        return any(goes_on)
 
     # ── one mart ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _drive(self, one: Followed) -> None:
-        """One step. What goes wrong with one mart is its own, unless a session is lost, which all of them share."""
+    def _drive(self, one: Followed) -> bool:
+        """One step; False: it rests. What goes wrong with one mart is its own, unless a session is lost, which all of
+        them share."""
         if self.stopping.is_set():
-            return
+            return False
         try:
             one.control.check()
             has_begun, at = one.steps is not None, time.monotonic()
-            if not one.advance(self._open(), self.connections, self.identity):
+            goes_on = one.advance(self._open(), self.connections, self.identity)
+            if not goes_on:
                 self._rested(one)
             self._time(one, time.monotonic() - at if has_begun else 0.0)
+            return goes_on
         except StepDown as why:
             self._step_down(one, str(why))
         except LeaseLost as error:
@@ -210,6 +212,7 @@ class Crew:
         except Exception as error:
             log.exception("unexpected error", pipeline=one.claim.name)
             self._step_down(one, f"{type(error).__name__}: {error}")
+        return True
 
     def _time(self, one: Followed, took: float) -> None:
         """A slow mart goes on among others of its kind, as long as it is slow."""

@@ -29,6 +29,7 @@ SLOW_SECONDS = 1.0  # a step that takes longer makes those late that share a thr
 SLOW_STEPS = 3  # then the end of its slice is not waited for
 QUICK_SECONDS = 300.0  # without one, until its mart is no longer among the slow ones
 LOCKS = {"lock_timeout": "1s"}  # whoever locks a mart keeps the others of its crew no longer
+HASTE = {"synchronous_commit": "off"}  # a crash takes rows and position together, and the log has what is missing
 
 
 @dataclass
@@ -114,7 +115,7 @@ class Followed:
         self.stay = Staying(shared.feed, at=self.kept)
         job = replace(job, stay=self.stay)
         self.ledger = assembly.ledger(shared.writer, job, partial(HourLedger, owner=identity.id))
-        self.ledger.settings |= LOCKS
+        self.ledger.settings |= LOCKS | (HASTE if job.writer.abilities.is_compared_in_place else {})
         self.mode = resolve_mode(job, connections, self.claim.epoch)
         self.steps = self.mode.steps()
         return self.steps

@@ -86,9 +86,10 @@ class Ledger:
 
     def _commit(self, step: Step) -> Fenced:
         started = time.monotonic()
-        with span("vitrina.batch", seq=self.seq) as traced, transaction(self.conn, self.settings):
+        mark = Mark(self.conn, str(self.claim.pipeline_id), PIPELINE)
+        with span("vitrina.batch", seq=self.seq) as traced, transaction(self.conn, self.settings, along=mark.ask):
             # Behind a pooler every transaction may have another session: each says that it is the one that writes.
-            Mark(self.conn, str(self.claim.pipeline_id), PIPELINE).leave()
+            mark.leave()
             if self.changes:
                 self.changes.forget()
             result = step(self.conn)

@@ -172,6 +172,10 @@ class Source(ABC):
     def rows(self, select: str, size: int) -> Iterator[Batch]:
         """All that a SELECT gives, about `size` rows at a time, every value as text."""
 
+    def first_rows(self, select: str, limit: int) -> Iterator[Batch]:
+        """At least so many of them, if there are, for somebody who wants no more."""
+        return self.rows(select, limit)
+
     def window(self, select: str, cursor: str, value: str | None) -> str:
         """The SELECT, of rows whose cursor is at or after a value, or is NULL; of a kind that gives windows."""
         raise AssertionError(f"{self.name} gives no windows of {cursor}")

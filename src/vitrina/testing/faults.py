@@ -17,9 +17,10 @@ from vitrina import failpoints
 from vitrina.domain.pipeline import Pipeline
 from vitrina.log import configure_logging
 from vitrina.runner.main import Runner
+from vitrina.sinks.registry import abilities_of
 from vitrina.sources.connections import Connections
 from vitrina.testing.labs import Lab
-from vitrina.testing.marts import AnyMart, assert_equal, items, went
+from vitrina.testing.marts import CURSOR, AnyMart, add_items, assert_equal, items, went
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["vitrina.testing.faults"])
@@ -170,6 +171,24 @@ class SinkUnderFaults:
                 assert mart.rows(["id"]) == before
             nursery.take_over(pipeline)
             assert_equal(mart, pipeline)
+
+    def test_what_was_built_and_is_not_gone_on_with_leaves_nothing_unseen(
+        self, mart: AnyMart, nursery: Nursery
+    ) -> None:
+        """The checkpoint is of what was being built: what is served still knows nothing of what came meanwhile."""
+        if not abilities_of(mart.target).swaps:
+            pytest.skip("this kind builds nothing beside what is served")
+        pipeline = items(mart, 20, batch_size=10, **CURSOR)
+        went(mart, pipeline)
+        for point in ("before swap:1", "before checkpoint:5"):
+            last = mart.lab.value("SELECT max(id) FROM content.item")
+            add_items(mart.lab, last + 1, last + 20)
+            nursery.kill_at(pipeline, killed(point), rebuild=True, restart=True)
+            mart.lab.sql("UPDATE etl.etl_indexes SET index_uuid = 'lost' WHERE state = 'building'")
+            mart.lab.sql("UPDATE etl.etl_runs SET options = '{}'")  # somebody asks for a run, and for no rebuild
+            nursery.take_over(pipeline)
+            assert_equal(mart, pipeline)
+            assert went(mart, pipeline) == (0, 0)
 
     def test_a_runner_that_stood_still_changes_nothing_when_it_goes_on(
         self, mart: AnyMart, nursery: Nursery, point: str

@@ -194,10 +194,10 @@ class SharedFeed(Feed):
             return True
         own = {relation: keys[relation] for relation in wanted if keys[relation]}
         try:
-            found, _ = log.read_slice(self.conn, self.source, after_id, limit, wanted, own, upto)
+            found, _ = log.read_slice(self.conn, self.source, after_id, limit, wanted, own, upto, self.tip())
         except log.Behind:
             return False
         by_relation = {one.relation: one for one in found}
         for relation, names in wanted.items():
             moment.told[after_id, relation, keys[relation]] = KnownChanges({*names}, by_relation.get(relation))
-        return self.reaches_back_to(after_id)
+        return True

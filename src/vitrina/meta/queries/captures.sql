@@ -49,6 +49,10 @@ ORDER BY source
 SELECT c.source FROM etl.etl_captures c
 WHERE c.source = %(source)s AND c.owner IS NOT NULL AND c.expires_at <= clock_timestamp()
 
+-- name: begin_append
+-- It does not wait for the disk, and a session that stalls in it is ended by the server.
+SELECT set_config('idle_in_transaction_session_timeout', %(stall)s, true), set_config('synchronous_commit', 'off', true)
+
 -- name: hold
 -- The start of an append: the row stays locked until its end. Zero rows: the lease is lost.
 SELECT last_id FROM etl.etl_captures
@@ -129,14 +133,6 @@ RETURNING source
 -- name: segments
 SELECT first_id, name FROM etl.etl_change_segments WHERE source = %(source)s ORDER BY first_id
 
--- name: segments_after
--- The segments with ids above one, oldest first.
-SELECT s.name FROM etl.etl_change_segments s
-WHERE s.source = %(source)s
-  AND coalesce((SELECT min(n.first_id) FROM etl.etl_change_segments n
-                WHERE n.source = s.source AND n.first_id > s.first_id) > %(after_id)s + 1, true)
-ORDER BY s.first_id
-
 -- name: add_segment
 INSERT INTO etl.etl_change_segments (source, first_id, name) VALUES (%(source)s, %(first_id)s, %(name)s)
 
@@ -169,8 +165,10 @@ FROM etl.etl_followers f WHERE f.source = %(source)s ORDER BY f.name
 
 -- name: tip
 SELECT source, kind, slot, generation, generation_reason, last_id, log_start, committed_at, caught_up_at, last_error,
-       images, recent, clock_timestamp() AS now
-FROM etl.etl_captures WHERE source = %(source)s AND installed_at IS NOT NULL
+       images, recent, clock_timestamp() AS now,
+       (SELECT coalesce(jsonb_agg(jsonb_build_array(s.first_id, s.name) ORDER BY s.first_id), '[]')
+        FROM etl.etl_change_segments s WHERE s.source = c.source) AS segments
+FROM etl.etl_captures c WHERE source = %(source)s AND installed_at IS NOT NULL
 
 -- name: newest
 -- The last change of any of these relations.

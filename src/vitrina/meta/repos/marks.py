@@ -1,9 +1,9 @@
 """Marks: the sessions that write say so, for whoever may have to end them; nobody else's lock stops anybody."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from psycopg import errors
+from psycopg import Cursor, errors
 from psycopg.rows import DictRow
 
 from vitrina.log import log
@@ -13,13 +13,18 @@ SQL = queries("marks")
 PIPELINE, CAPTURE, TURN = 0, 1, 2  # what a name is of
 
 
-@dataclass(frozen=True)
+@dataclass
 class Mark:
     """An advisory lock with a name."""
 
     conn: Connection
     name: str
     seed: int
+    _asked: Cursor[DictRow] | None = field(default=None, init=False)
+
+    def ask(self) -> None:
+        """For it, in a pipeline: the answer is for `leave`, which comes next."""
+        self._asked = self.conn.execute(SQL["leave"], self._key)
 
     def leave(self) -> None:
         """For the rest of the transaction, this session is the one that writes. Waits for a predecessor of ours; goes
@@ -34,7 +39,8 @@ class Mark:
 
     def take(self) -> bool:
         """For the rest of the transaction, if nobody has it."""
-        row = self.conn.execute(SQL["leave"], self._key).fetchone()
+        asked, self._asked = self._asked or self.conn.execute(SQL["leave"], self._key), None
+        row = asked.fetchone()
         return row is not None and bool(row["mine"])
 
     def is_my_turn(self) -> bool:

@@ -24,6 +24,7 @@ from vitrina.sinks.documents.writer import ShadowWriter
 from vitrina.stores import Field, Mark, Store
 
 MOST = 0.9
+LOST = "a run that was lost had begun it"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -54,15 +55,21 @@ class Editions:
 
     @property
     def loads_all(self) -> bool:
-        """Whether the run has to fill it from everything, whatever the checkpoint of the pipeline says."""
-        return self.current.is_building and self.job.plan.mode != "full" and self.job.position is not None
+        """Whether the run has to look at everything, whatever the checkpoint says: it is that of another edition."""
+        is_behind = self.current.is_building or bool(self.abandoned)
+        return is_behind and self.job.plan.mode != "full" and self.job.position is not None
+
+    @property
+    def abandoned(self) -> list[Edition]:
+        """What was begun and is not gone on with, while the one that is served is; until that has been compared."""
+        return [] if self.is_new else [e for e in self.known if e.is_building and e.number != self.current.number]
 
     def open(self) -> Iterator[Step]:
         """Choose, and take the right to write; a new one is created beside what follows. The job then writes there."""
         yield self._look
         chosen, why = self._choose()
-        if self.job.stay and (chosen is None or chosen.is_building):
-            raise StepDown(why or "a new index has to be served")
+        if self.job.stay and (chosen is None or any(edition.is_building for edition in self.known)):
+            raise StepDown(why or "a new index has to be served, or was begun")
         if chosen is None:
             yield from self._begin(why)
         else:
@@ -111,6 +118,8 @@ class Editions:
             self.store.serve(self.current.index, self.epoch)
             reach("after swap")
             yield self._publish
+        elif self.abandoned:
+            yield self._abandon
         yield self._find_expired
         for edition in self.expired:
             remove(self.store, edition)
@@ -249,6 +258,12 @@ class Editions:
         """Another run builds another one."""
         IndexRepo(conn, self.job.pipeline_id).give_up_building()
         return StepResult(Event.INDEX_GIVEN_UP, fields={"index": self.current.index, "why": self.missing})
+
+    def _abandon(self, conn: Connection) -> StepResult:
+        """Not before what is served has been compared: until then a run that is lost leaves the next one to do it."""
+        IndexRepo(conn, self.job.pipeline_id).give_up_building()
+        begun = ", ".join(edition.index for edition in self.abandoned)
+        return StepResult(Event.INDEX_GIVEN_UP, fields={"index": begun, "why": LOST})
 
     def _publish(self, conn: Connection) -> StepResult:
         IndexRepo(conn, self.job.pipeline_id).publish(self.current.number)

@@ -1,20 +1,17 @@
 """Which version of the files a run goes on from, or why there has to be another edition."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from vitrina.domain.errors import ConfigError, RetryableError
-from vitrina.domain.events import Event
 from vitrina.domain.mart_refusals import MartRefusal
-from vitrina.engine.job import Job, Step, StepResult
+from vitrina.engine.job import Job, StepResult
 from vitrina.meta.db import Connection
-from vitrina.meta.repos.indexes import Edition, IndexRepo
-from vitrina.sinks.documents.editions import Editions
+from vitrina.meta.repos.indexes import Edition
+from vitrina.sinks.documents.editions import LOST, Editions
 from vitrina.sinks.files.manifest import NAME
 from vitrina.sinks.files.store import FilesStore
 from vitrina.sinks.parquet.writer import RowWriter
 from vitrina.stores import Mark
-
-LOST = "a run that was lost had begun it"
 
 
 class FilesEditions(Editions):
@@ -25,13 +22,6 @@ class FilesEditions(Editions):
 
     def __init__(self, store: FilesStore, job: Job, writer: RowWriter, epoch: int, grace: float) -> None:
         super().__init__(store, job, writer, epoch, grace)
-
-    def open(self) -> Iterator[Step]:
-        """What was begun and is not gone on with is given up once nobody can serve it."""
-        yield from super().open()
-        begun = [edition for edition in self.known if edition.is_building and edition != self.current]
-        if begun and not self.is_new:
-            yield self._give_up_begun
 
     def _look(self, conn: Connection) -> StepResult:
         result = super()._look(conn)
@@ -63,12 +53,3 @@ class FilesEditions(Editions):
 
     def _name(self, number: int) -> str:
         return self.store.name_of(number)
-
-    def _give_up_begun(self, conn: Connection) -> StepResult:
-        """The checkpoint may be of what was begun: what is served is in doubt until a run has compared all of it."""
-        repo = IndexRepo(conn, self.job.pipeline_id)
-        repo.give_up_building()
-        repo.advance(self.current.number, 0)
-        [self.current] = [edition for edition in repo.all() if edition.number == self.current.number]
-        begun = ", ".join(edition.index for edition in self.known if edition.is_building)
-        return StepResult(Event.INDEX_GIVEN_UP, fields={"index": begun, "why": LOST})

@@ -22,6 +22,9 @@ with as_a_program(), warnings.catch_warnings():
     warnings.simplefilter("ignore", FutureWarning)  # about pandas, whose frames nobody makes here
     from pyspark.sql.connect import proto as proto
     from pyspark.sql.connect.client import SparkConnectClient as SparkConnectClient
+    from pyspark.sql.connect.client import reattach
     from pyspark.sql.connect.client.retries import DefaultPolicy as DefaultPolicy
     from pyspark.sql.connect.conf import RuntimeConf as RuntimeConf
     from pyspark.sql.types import StructType as StructType
+
+Answers = reattach.ExecutePlanResponseReattachableIterator

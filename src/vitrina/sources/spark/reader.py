@@ -5,7 +5,7 @@ sees one.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from threading import Event, Timer
@@ -35,8 +35,10 @@ from vitrina.sources.spark.asking import CLOSED, END_SECONDS, SECONDS, SILENT, h
 from vitrina.sources.spark.client import DefaultPolicy, RuntimeConf, SparkConnectClient, StructType, proto
 from vitrina.sources.spark.guard import judge
 from vitrina.sources.spark.merging import quoted
+from vitrina.sources.spark.pieces import KeptResult, keep, record_batches
 from vitrina.sources.spark.sessions import PINNED
 from vitrina.sources.spark.shapes import shape
+from vitrina.transforms.frames import Batch
 
 WIDTH = 100  # bytes of a row, by a guess
 TRIES = 3  # of a request: who is longer away than that is waited for by the runner
@@ -66,6 +68,7 @@ class SparkReader(ArrowSource):
     app: Settings
     url: str = field(repr=False)
     lost: Event = field(default_factory=Event)
+    cancelled: Event = field(default_factory=Event)
 
     @property
     def is_lost(self) -> bool:
@@ -78,6 +81,10 @@ class SparkReader(ArrowSource):
         self.client.close()
 
     def cancel(self) -> None:
+        self.cancelled.set()
+        self._interrupt()
+
+    def _interrupt(self) -> None:
         if not is_told(self.client.interrupt_all):
             self._lose()
 
@@ -121,32 +128,59 @@ class SparkReader(ArrowSource):
         yield f"SELECT {names} FROM {wrapped(shaped.query)}"
 
     def batches(self, query: str, size: int) -> Iterator[Any]:
-        """As big as the server makes them."""
+        """Of what the cluster keeps; as big as the server makes them."""
         del size
+        with self._asking() as check:
+            kept = self._kept(query)
+            if kept is None:
+                yield from record_batches(self.client, _plan(query).root)
+                return
+            try:
+                yield from kept.batches(check)
+            finally:
+                if not self.is_lost:
+                    kept.forget()
+
+    def first_rows(self, select: str, limit: int) -> Iterator[Batch]:
+        """Nothing is kept for these: they are computed alone."""
+        from vitrina.sources.arrow.values import text_batches
+
+        shaped = self.shape(select)
+        limited = f"SELECT * FROM {wrapped(shaped.query)} AS vitrina_l LIMIT {limit:d}"
         with self._asking():
-            for given in self.client.to_table_as_iterator(_plan(query), {}):
-                if not isinstance(given, StructType):
-                    yield from given.to_batches()
+            yield from text_batches(record_batches(self.client, _plan(limited).root), shaped.columns, limit)
+
+    def _kept(self, query: str) -> KeptResult | None:
+        """None: an engine that keeps nothing, and gives a result as slowly as it is read (Sail)."""
+        try:
+            return keep(self.client, query)
+        except UnsupportedOperationException:
+            return None
 
     def _explained(self, select: str, mode: str) -> str:
         return self.client.explain_string(_plan(f"SELECT * FROM {wrapped(select)} AS vitrina_q"), mode)
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """It ends when its time is up, or somebody cancels it."""
+    def _asking(self) -> Iterator[Callable[[], None]]:
+        """It ends when its time is up, or somebody cancels it; between two questions nothing is under way that could be
+        interrupted, so there what is given is to be called."""
         late, ended = Event(), Event()
 
         def stop() -> None:
             late.set()
-            self.cancel()
+            self._interrupt()
             if not ended.wait(END_SECONDS):
                 self._lose()
+
+        def check() -> None:
+            if late.is_set() or self.cancelled.is_set():
+                raise RetryableError(f"reading {self.name} {self._why(late)}")
 
         timer = Timer(self.seconds, stop)
         timer.daemon = True
         timer.start()
         try:
-            yield
+            yield check
         except (PySparkException, grpc.RpcError) as error:
             raise self._translated(error, late) from error
         except ValueError as error:
@@ -157,6 +191,9 @@ class SparkReader(ArrowSource):
             ended.set()
             timer.cancel()
 
+    def _why(self, late: Event) -> str:
+        return f"took longer than {self.seconds:.0f} s" if late.is_set() else "was cancelled"
+
     def _translated(self, error: Exception, late: Event) -> VitrinaError:
         said = " ".join(str(error).split("\n\nJVM stacktrace")[0].split())
         if self.is_lost:  # we hung up
@@ -165,7 +202,7 @@ class SparkReader(ArrowSource):
             self.lost.set()
             return DatabaseLost(f"{self.name} has gone: {said[:300]}")
         if late.is_set():
-            return RetryableError(f"reading {self.name} took longer than {self.seconds:.0f} s")
+            return RetryableError(f"reading {self.name} {self._why(late)}")
         if isinstance(error, FAULTS):
             return ConfigError(f"the query fails in Spark: {said[:1000]}")
         return RetryableError(f"{self.name} could not be read: {said[:1000]}")
