@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-NAME = "VITRINA_CORES"
+NAME = "VITRINA_TEST_CORES"
 GROUPS = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
 TRIES, TRY_SECONDS = 3, 0.4

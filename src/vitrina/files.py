@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.fields import shortened
 from vitrina.domain.pipeline import Pipeline, Task
+from vitrina.domain.refusals import Refusal
 
 SUFFIXES = (".yaml", ".yml")
 MAX_DEPTH, MAX_NODES = 50, 100_000
@@ -47,7 +48,9 @@ class Document:
         try:
             return Pipeline.parse(self.values)
         except ConfigError as error:
-            raise ConfigError(f"{self.file}: {error.message}", error.remedy) from error
+            raise ConfigError.of(
+                Refusal.OF_FILE, file=str(self.file), reason=error.because, way=error.therefore
+            ) from error
 
 
 def files_of(path: Path) -> list[Path]:
@@ -201,13 +204,13 @@ def _documents(file: Path) -> list[Document]:
         with file.open(encoding="utf-8") as stream:
             loaded = [document for document in yaml.load_all(stream, _Loader) if document is not None]
     except FileNotFoundError as error:
-        raise ConfigError(f"there is no file {file}") from error
+        raise ConfigError.of(Refusal.NO_FILE, file=str(file)) from error
     except yaml.YAMLError as error:
-        raise ConfigError(f"{file} is no YAML: {in_words(error)}") from error
+        raise ConfigError.of(Refusal.FILE_NO_YAML, file=str(file), error=in_words(error)) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is no text in UTF-8", "save it as UTF-8") from error
+        raise ConfigError.of(Refusal.FILE_NO_TEXT, file=str(file)) from error
     except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror or error}") from error
+        raise ConfigError.of(Refusal.FILE_UNREADABLE, file=str(file), error=error.strerror or str(error)) from error
     if not all(isinstance(values, dict) for values in loaded):
-        raise ConfigError(f"{file}: a pipeline is a mapping of fields", "write fields, such as name: films")
+        raise ConfigError.of(Refusal.NO_MAPPING, file=str(file))
     return [Document(file, values) for values in loaded]

@@ -96,7 +96,7 @@ def _about_check(name: str) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(f"check {name!r}: {error.message}", error.remedy) from error
+        raise ConfigError.of(Refusal.OF_CHECK, check=name, reason=error.because, way=error.therefore) from error
 
 
 def vet_plan(reader: Source, plan: Plan, settings: Settings) -> Sequence[Finding]:
@@ -134,7 +134,7 @@ def _about_impact(table: str) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(f"impact of {table}: {error.message}", error.remedy) from error
+        raise ConfigError.of(Refusal.OF_IMPACT, table=table, reason=error.because, way=error.therefore) from error
 
 
 def make_job(

@@ -15,7 +15,7 @@ from tests.support import Lab, make_connections
 from vitrina.control.api.limits import MAX_BODY
 
 SECRET = "hunter2-planted"
-FIELDS = {"type", "title", "status", "detail", "instance", "remedy", "findings"}
+FIELDS = {"type", "title", "status", "detail", "instance", "remedy", "findings", "code", "data"}
 JSON = {"Content-Type": "application/json"}
 DEEP = 5_000
 

@@ -12,11 +12,12 @@ from pydantic_core import PydanticUndefined
 
 from vitrina.domain.diagnoses import Diagnosis
 from vitrina.domain.events import Event, Measured
+from vitrina.domain.faults import FAULTS
 from vitrina.domain.findings import Code, Phrase
 from vitrina.domain.lifecycle import TRANSITIONS
 from vitrina.domain.pipeline import Pipeline, Task
 from vitrina.domain.reasons import Reason
-from vitrina.domain.refusals import Refusal
+from vitrina.domain.refusals import REFUSALS
 from vitrina.domain.run import RunOptions
 from vitrina.domain.wording import Worded
 from vitrina.settings import Settings
@@ -68,9 +69,10 @@ def reference() -> str:
         table("setting", Settings, meanings()),
         FINDINGS,
         "| code | data | message | remedy |\n|---|---|---|---|\n"
-        + "".join(row(code, code.remedy) for code in (*Code, *Refusal)),
+        + "".join(row(code, code.remedy) for code in (*Code, *REFUSALS)),
         "| `why`, `way`, `via` | data | text |\n|---|---|---|\n" + "".join(map(row, Phrase)),
         "| `reason`, `because` | data | text |\n|---|---|---|\n" + "".join(map(row, Reason)),
+        "| `fault`, `where`, `problems` | data | text |\n|---|---|---|\n" + "".join(map(row, FAULTS)),
         DIAGNOSES,
         "| code | data | message | remedy |\n|---|---|---|---|\n"
         + "".join(row(diagnosis, diagnosis.remedy) for diagnosis in Diagnosis),

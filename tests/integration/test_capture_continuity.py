@@ -193,7 +193,7 @@ def test_a_commit_that_nobody_can_see_yet_waits(wal: Captured) -> None:
     try:
         wait_for(lambda: wal.conn.execute("SHOW synchronous_standby_names").fetchone()["synchronous_standby_names"])  # type: ignore[index]
         writer.start()
-        waiting = "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        waiting = "SELECT count(*) AS n FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE 'INSERT%'"
         wait_for(lambda: wal.conn.execute(waiting).fetchone()["n"] == 1)  # type: ignore[index]
         decoded = "SELECT pg_current_wal_lsn() <= sent_lsn AS all FROM pg_stat_replication"
         wait_for(lambda: wal.conn.execute(decoded).fetchone()["all"])  # type: ignore[index]

@@ -367,7 +367,7 @@ def test_every_kind_of_check_passes_before_its_mart_is_there_and_after(films: La
     ("check", "message"),
     [
         ({}, "asks one of not_null, accepted_values, condition, unique, row_count, empty, not none of them"),
-        ({"not_null": ["a"], "unique": ["b"]}, "not not_null and unique"),
+        ({"not_null": ["a"], "unique": ["b"]}, "not not_null, unique"),
         ({"row_count": {}}, "needs at_least, at_most or both"),
         ({"row_count": {"at_least": 5, "at_most": 4}}, "at_least is more than at_most"),
         ({"accepted_values": {"a": []}}, "accepted_values of a names no value"),

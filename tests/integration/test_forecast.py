@@ -131,7 +131,7 @@ def test_a_check_that_a_run_would_refuse_is_refused_before_in_the_same_words(
 
 def stored(lab: Lab, case: Case) -> Pipeline:
     elsewhere = make_conninfo(lab.conninfo, user="vitrina_reader")
-    lab.connections = replace(lab.connections, sources={"elsewhere": elsewhere})
+    lab.connections = replace(lab.connections, sources={**lab.connections.sources, "elsewhere": elsewhere})
     lab.sql("CREATE TABLE content.big (k int PRIMARY KEY, v int, t text)")
     lab.sql("INSERT INTO content.big SELECT n, n % 7, n::text FROM generate_series(1, 3000) n")
     lab.sql("ANALYZE content.big")

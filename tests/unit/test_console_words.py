@@ -13,10 +13,11 @@ from vitrina.control.console.signin import UNKNOWN, USED
 from vitrina.control.openid.refusal import Why
 from vitrina.control.services import details, freshness
 from vitrina.domain.events import Event, Measured
+from vitrina.domain.faults import FAULTS
 from vitrina.domain.findings import Code, Phrase
 from vitrina.domain.pipeline import Pipeline
 from vitrina.domain.reasons import Reason
-from vitrina.domain.refusals import Refusal
+from vitrina.domain.refusals import REFUSALS
 from vitrina.domain.request import CaptureParams, RequestKind
 from vitrina.domain.run import RunOptions
 from vitrina.meta.compatibility import VERSIONS
@@ -50,7 +51,9 @@ INDIRECT = {
     *("viewer", "operator", "admin", "error", "warning", "info", "table", "pipeline", "mart", "query"),
 }
 # Said by its code: findings, parts of them, and what runs say. What is nothing but a place has nothing to translate.
-WORDED = {text for worded in (*Code, *Phrase, *Refusal, *Reason, *Event) for text in (worded.text, worded.remedy)}
+WORDED = {
+    text for worded in (*Code, *Phrase, *REFUSALS, *FAULTS, *Reason, *Event) for text in (worded.text, worded.remedy)
+}
 CODED = {text for text in WORDED if re.sub(r"\{\w+\}", "", text)}
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from vitrina.cli import checking
 from vitrina.domain.diagnoses import Diagnosis
 from vitrina.domain.findings import Code
-from vitrina.domain.refusals import Refusal
+from vitrina.domain.refusals import REFUSALS
 
 SAID = "".join(file.read_text() for file in Path(checking.__file__).parent.glob("*.py"))
 
 
 def test_a_code_means_one_thing_whether_it_is_of_a_finding_a_refusal_or_a_diagnosis() -> None:
-    codes = [*map(str, Diagnosis), *map(str, Code), *map(str, Refusal)]
+    codes = [*map(str, Diagnosis), *map(str, Code), *map(str, REFUSALS)]
     assert [code for code in codes if codes.count(code) > 1] == []
 
 

@@ -5,6 +5,8 @@ from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from vitrina.domain.faults import Rule
+
 Answer: TypeAlias = Literal["kept", "broken", "blocked", "unasked"]
 Effect: TypeAlias = Literal["block", "warn"]
 Kind: TypeAlias = Literal["not_null", "accepted_values", "condition", "unique", "row_count", "empty"]
@@ -25,9 +27,9 @@ class RowCount(BaseModel):
     @model_validator(mode="after")
     def _is_a_range(self) -> Self:
         if self.at_least is None and self.at_most is None:
-            raise ValueError("needs at_least, at_most or both")
+            raise ValueError(Rule.NO_RANGE.of())
         if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
-            raise ValueError("at_least is more than at_most")
+            raise ValueError(Rule.RANGE_TURNED.of())
         return self
 
 
@@ -50,11 +52,13 @@ class Check(BaseModel):
     @model_validator(mode="after")
     def _asks_one_thing(self) -> Self:
         asked = [kind for kind in KINDS if getattr(self, kind)]
-        if len(asked) != 1:
-            raise ValueError(f"asks one of {', '.join(KINDS)}, not {' and '.join(asked) or 'none of them'}")
+        if not asked:
+            raise ValueError(Rule.ASKS_NOTHING.of(kinds=KINDS))
+        if len(asked) > 1:
+            raise ValueError(Rule.ASKS_SEVERAL.of(kinds=KINDS, asked=asked))
         empty = [column for column, values in self.accepted_values.items() if not values]
         if empty:
-            raise ValueError(f"accepted_values of {empty[0]} names no value")
+            raise ValueError(Rule.NO_VALUES.of(column=empty[0]))
         return self
 
     @model_serializer(mode="wrap")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vitrina.domain.findings import Code
-from vitrina.domain.wording import Data, fill
+from vitrina.domain.wording import Because, Data, Therefore
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Drift:
         return {"columns": [*self.changed, *self.added]}
 
     @property
-    def said(self) -> str:
+    def because(self) -> Because:
         """What it is."""
-        return fill(self.code.text, self.data)
+        return Because(self.code, self.data)
 
     @property
-    def remedy(self) -> str:
+    def therefore(self) -> Because:
         """What lets a run go on."""
-        return fill(self.code.remedy, self.data)
+        return Therefore(self.code, self.data)

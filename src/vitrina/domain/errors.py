@@ -8,10 +8,12 @@ VitrinaError
 └── DatabaseLost       the connection is gone; end the tick and let recovery take over
 """
 
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Self
 
-from vitrina.domain.wording import Data, Json, Worded, fill
+from vitrina.domain.faults import Part
+from vitrina.domain.wording import Because, Data, Json, Therefore, Worded, fill
 
 
 class VitrinaError(Exception):
@@ -33,6 +35,34 @@ class VitrinaError(Exception):
         error = cls(fill(code.text, data), fill(code.remedy, data))
         error.code, error.data, error.at = code, data, at
         return error
+
+    @classmethod
+    def like(cls, other: "VitrinaError") -> Self:
+        """What another says, to who has to do something else about it."""
+        error = cls(other.message, other.remedy)
+        error.code, error.data, error.at = other.code, other.data, other.at
+        return error
+
+    def said_in(self, translate: Callable[[str], str]) -> tuple[str, str]:
+        """Message and remedy in another language, if it has a code."""
+        if self.code is None:
+            return translate(self.message), translate(self.remedy)
+        return fill(self.code.text, self.data, translate), fill(self.code.remedy, self.data, translate)
+
+    @property
+    def because(self) -> str:
+        """The message, for the data of another error that says more about it; by its code, if it has one."""
+        return Because(self.code, self.data) if self.code else self.message
+
+    @property
+    def whole(self) -> str:
+        """Both, in one sentence."""
+        return Part.WITH_WAY.of(message=self.because, way=self.therefore) if self.remedy else self.because
+
+    @property
+    def therefore(self) -> str:
+        """The remedy, likewise."""
+        return Therefore(self.code, self.data) if self.code else self.remedy
 
     def __str__(self) -> str:
         return f"{self.message} — {self.remedy}" if self.remedy else self.message

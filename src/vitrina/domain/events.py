@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from vitrina.domain.findings import Code, Finding
 from vitrina.domain.reasons import beside, beside_revived, revived
-from vitrina.domain.refusals import Refusal
+from vitrina.domain.refusals import REFUSALS
 from vitrina.domain.wording import Because, Data, Json, Worded, fill
 
 
@@ -89,7 +89,7 @@ PASSING = (
 
 
 EVENTS = {event.value: event for event in Event}
-CODES: dict[str, Worded] = {code.value: code for code in (*Code, *Refusal)}
+CODES: dict[str, Worded] = {code.value: code for code in (*Code, *REFUSALS)}
 
 
 class Measured(TypedDict, total=False):

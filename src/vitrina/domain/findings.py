@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.reasons import as_kept
-from vitrina.domain.wording import Data, Json, Worded, fill
+from vitrina.domain.wording import Because, Data, Json, Therefore, Worded, fill
 
 Level: TypeAlias = Literal["error", "warning", "info"]
 UNIQUE_END = "end the ORDER BY with a unique column"
@@ -31,6 +31,7 @@ class Phrase(Worded):
     TYPE_INPUT = "type_input", "is the input function of a type"
     BEHIND_A_TABLE = "behind_a_table", "an index, a CHECK or the like of a table that is read"
     ALLOW_IT = "allow_it", "leave it out, or have it named in VITRINA_ALLOWED_FUNCTIONS"
+    WITH_REMEDY = "with_remedy", "{message} ({remedy})"
     STORE_IT = "store_it", "store the value in the source, or leave it to the mart's column default"
 
 
@@ -60,6 +61,7 @@ class Code(Worded):
         "the query reads {relation}: schema {schema} is not allowed",
         "read tables of {allowed} only",
     )
+    NO_PLAIN_SELECT = "no_plain_select", "{reason}", "write one plain SELECT"
     FUNCTION_NOT_ALLOWED = "function_not_allowed", "function {function} {why}", "{way}"
     CALL_NOT_ALLOWED = "call_not_allowed", "{via} calls {function}, which {why}", "{way}"
     READS_CLOCK = (
@@ -304,6 +306,12 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.message} ({self.remedy})" if self.remedy else self.message
+
+    @property
+    def because(self) -> Because:
+        """Its message, as a part of another's, with the remedy."""
+        whole = {"message": Because(self.code, self.data), "remedy": Therefore(self.code, self.data)}
+        return Because(Phrase.WITH_REMEDY, whole) if self.remedy else whole["message"]
 
     def said_in(self, translate: Callable[[str], str]) -> tuple[str, str]:
         """Message and remedy in another language."""

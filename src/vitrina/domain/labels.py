@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from vitrina.domain.faults import Fault
+
 PART = r"""[^\s\u0000-\u001f\u007f,:'"<>\[\]{}]+"""
 LABEL = re.compile(f"{PART}(:{PART})?")
 LONGEST, MOST = 100, 32
@@ -21,9 +23,9 @@ def read_labels(value: Any) -> Any:
     found = list(dict.fromkeys(text for item in value for text in _texts(item)))
     for text in found:
         if len(text) > LONGEST or not LABEL.fullmatch(text):
-            raise ValueError(f"must be name:value or a name alone, without spaces, commas and quotes, not {text!r}")
+            raise ValueError(Fault.NO_LABEL.of(text=text))
     if len(found) > MOST:
-        raise ValueError(f"must be {MOST} at most, not {len(found)}")
+        raise ValueError(Fault.MANY_LABELS.of(most=MOST, count=len(found)))
     return found
 
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
+from vitrina.domain.faults import Rule
+
 MOST = 8
 WIDTHS = {"bucket": 10_000, "truncate": 1_000_000}  # the most of each
 TIMES = ("year", "month", "day", "hour")
 AS_IS = "identity"
-EXAMPLES = "month(column), bucket(16, column), truncate(4, column), or a column"
 BARE = re.compile(r"[^\s(),\"\x00]+")
 NAME = r"(?P<name>\"(?:[^\"\x00]|\"\")+\"|[^\s(),\"\x00]+)"
 CALL = re.compile(rf"(?P<how>[A-Za-z]+)\s*\(\s*(?:(?P<width>[0-9]{{1,9}})\s*,\s*)?{NAME}\s*\)")
@@ -33,15 +34,15 @@ class PartitionField:
             return cls(AS_IS, _unquoted(found["name"]))
         found = CALL.fullmatch(text)
         if not found:
-            raise ValueError(f"{text!r} is none of {EXAMPLES}")
+            raise ValueError(Rule.NO_PARTITION.of(text=text))
         how, width = found["how"].lower(), int(found["width"]) if found["width"] else None
         if how not in (*TIMES, *WIDTHS, AS_IS):
-            raise ValueError(f"{text!r} is none of {EXAMPLES}; there are {', '.join((*TIMES, *WIDTHS))}")
+            raise ValueError(Rule.NO_WAY_TO_DIVIDE.of(text=text, known=[*TIMES, *WIDTHS]))
         most = WIDTHS.get(how)
         if most is None and width is not None:
-            raise ValueError(f"{text!r}: {how} takes a column and no number")
+            raise ValueError(Rule.NUMBER_GIVEN.of(text=text, how=how))
         if most is not None and not 1 <= (width or 0) <= most:
-            raise ValueError(f"{text!r}: {how} takes a number from 1 to {most:,} and a column: {how}(16, column)")
+            raise ValueError(Rule.NUMBER_OUTSIDE.of(text=text, how=how, most=most))
         return cls(how, _unquoted(found["name"]), width)
 
     def __str__(self) -> str:
@@ -58,10 +59,10 @@ def read_partitions(value: Any) -> Any:
         return value
     fields = [PartitionField.parse(text) for text in _split(", ".join(pieces))]
     if len(fields) > MOST:
-        raise ValueError(f"{len(fields)} parts, and {MOST} are the most")
+        raise ValueError(Rule.MANY_PARTS.of(count=len(fields), most=MOST))
     columns = [field.column for field in fields]
     if twice := [name for name in columns if columns.count(name) > 1]:
-        raise ValueError(f"column {twice[0]!r} is named twice, and one way of it is enough")
+        raise ValueError(Rule.COLUMN_DIVIDES_TWICE.of(column=twice[0]))
     return tuple(map(str, fields))
 
 

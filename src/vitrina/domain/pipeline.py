@@ -10,11 +10,14 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from vitrina.domain.checks import MOST, Check
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.faults import Fault, Rule
 from vitrina.domain.fields import is_deeper_than, shortened, wrong_fields
 from vitrina.domain.labels import read_labels
 from vitrina.domain.partitions import read_partitions
+from vitrina.domain.reasons import Reason
 from vitrina.domain.refusals import Refusal
 from vitrina.domain.schedule import check_duration, check_schedule
+from vitrina.domain.wording import Because
 
 ModeName: TypeAlias = Literal["full", "incremental", "live"]
 WAREHOUSE = "warehouse"
@@ -127,7 +130,7 @@ class Pipeline(BaseModel):
     @classmethod
     def _is_not_deep(cls, value: Any) -> Any:
         if is_deeper_than(value, MAX_DEPTH):
-            raise ValueError(f"is nested deeper than {MAX_DEPTH}")
+            raise ValueError(Fault.TOO_DEEP.of(limit=MAX_DEPTH))
         return value
 
     @field_validator("partition_by", mode="before")
@@ -140,12 +143,12 @@ class Pipeline(BaseModel):
     def _targets_differ(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         targets = tuple(target.strip() for target in value)
         if not all(targets):
-            raise ValueError("a target is empty")
+            raise ValueError(Rule.EMPTY_TARGET.of())
         twice = [target for target in targets if targets.count(target) > 1]
         if twice:
-            raise ValueError(f"{twice[0]!r} is named twice")
+            raise ValueError(Rule.NAMED_TWICE.of(name=twice[0]))
         if len(targets) > MOST_TARGETS:
-            raise ValueError(f"{len(targets)} targets, and {MOST_TARGETS} are the most")
+            raise ValueError(Rule.MANY_TARGETS.of(count=len(targets), most=MOST_TARGETS))
         return targets
 
     @field_validator("checks")
@@ -154,9 +157,9 @@ class Pipeline(BaseModel):
         names = [check.name for check in value]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise ValueError(f"two checks are called {twice[0]!r}")
+            raise ValueError(Rule.CHECKS_OF_ONE_NAME.of(name=twice[0]))
         if len(names) > MOST:
-            raise ValueError(f"{len(names)} checks, and {MOST} are the most")
+            raise ValueError(Rule.MANY_CHECKS.of(count=len(names), most=MOST))
         return value
 
     @field_validator("schedule_interval")
@@ -167,7 +170,7 @@ class Pipeline(BaseModel):
         try:
             check_schedule(value)
         except ConfigError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(error.whole) from error
         return value
 
     @field_validator("freshness_limit")
@@ -178,7 +181,7 @@ class Pipeline(BaseModel):
         try:
             check_duration("freshness_limit", value)
         except ConfigError as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(error.whole) from error
         return value.strip()
 
     @classmethod
@@ -187,9 +190,10 @@ class Pipeline(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            name = values.get("name")
-            whose = f"pipeline {shortened(name)}: " if name and isinstance(name, str) else ""
-            raise ConfigError(f"{whose}{wrong_fields(error, cls.model_fields)}") from error
+            name, problems = values.get("name"), wrong_fields(error, cls.model_fields)
+            if name and isinstance(name, str):
+                raise ConfigError.of(Refusal.WRONG_FIELDS_OF, name=shortened(name), problems=problems) from error
+            raise ConfigError.of(Refusal.WRONG_FIELDS, problems=problems) from error
 
 
 def with_defaults(config: dict[str, Any]) -> dict[str, Any]:
@@ -244,7 +248,7 @@ class Plan(BaseModel):
 def resolve(pipeline: Pipeline) -> Plan:
     """The plan of a pipeline, or a ConfigError that says which rule it breaks."""
     if pipeline.targets:
-        raise ConfigError(f"pipeline {pipeline.name!r} has several targets", f"name one: {_names(pipeline)}")
+        raise ConfigError.of(Refusal.SEVERAL_TARGETS, name=pipeline.name, names=_names(pipeline))
     select, transforms, target = _from_tasks(pipeline) if pipeline.tasks else _from_fields(pipeline)
     if not target:
         raise ConfigError.of(Refusal.NO_TARGET, name=pipeline.name)
@@ -275,7 +279,7 @@ def members(pipeline: Pipeline) -> list[Pipeline]:
     if not pipeline.targets:
         return [pipeline]
     if pipeline.target_table or (pipeline.tasks and pipeline.tasks[-1].target_table):
-        raise ConfigError(f"pipeline {pipeline.name!r} names both target_table and targets", "leave one of them out")
+        raise ConfigError.of(Refusal.TARGET_AND_TARGETS, name=pipeline.name)
     own = {"targets": (), "part_of": pipeline.id}
     made = [
         pipeline.model_copy(update={**own, "name": f"{pipeline.name}@{target}", "target_table": target})
@@ -283,7 +287,7 @@ def members(pipeline: Pipeline) -> list[Pipeline]:
     ]
     longest = max(made, key=lambda member: len(member.name))
     if len(longest.name) > LONGEST_NAME:
-        raise ConfigError(f"{longest.name!r} is longer than {LONGEST_NAME} characters", "choose a shorter name")
+        raise ConfigError.of(Refusal.NAME_TOO_LONG, name=longest.name, characters=LONGEST_NAME)
     return made
 
 
@@ -304,22 +308,22 @@ def _from_tasks(pipeline: Pipeline) -> tuple[str, tuple[str, ...], str | None]:
     steps = pipeline.tasks
     problems = list(_task_problems(steps))
     if problems:
-        raise ConfigError.of(Refusal.TASK_PLAN, name=pipeline.name, problems="; ".join(problems))
+        raise ConfigError.of(Refusal.TASK_PLAN, name=pipeline.name, problems=problems)
     return steps[0].body, tuple(s.body for s in steps[1:]), steps[-1].target_table or pipeline.target_table
 
 
-def _task_problems(steps: tuple[Task, ...]) -> list[str]:
+def _task_problems(steps: tuple[Task, ...]) -> list[Because]:
     orders = [step.order_index for step in steps]
-    found = []
+    found = list[Because]()
     if len(set(orders)) != len(orders):
-        found.append("order_index is not unique")
+        found.append(Reason.ORDER_TWICE.of())
     elif orders != sorted(orders):
-        found.append("tasks are not in the order of order_index")
-    found += [f"task {step.order_index} has an empty body" for step in steps if not step.body.strip()]
+        found.append(Reason.OUT_OF_ORDER.of())
+    found += [Reason.EMPTY_TASK.of(task=step.order_index) for step in steps if not step.body.strip()]
     if steps[0].task_type != "SQL":
-        found.append("the first task must be SQL")
-    found += [f"task {s.order_index} must be PYTHON: only the first is SQL" for s in steps[1:] if s.task_type == "SQL"]
-    found += [f"task {s.order_index} may not set target_table: only the last may" for s in steps[:-1] if s.target_table]
+        found.append(Reason.FIRST_IS_SQL.of())
+    found += [Reason.OTHERS_ARE_PYTHON.of(task=s.order_index) for s in steps[1:] if s.task_type == "SQL"]
+    found += [Reason.TARGET_OF_LAST.of(task=s.order_index) for s in steps[:-1] if s.target_table]
     return found
 
 

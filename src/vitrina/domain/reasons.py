@@ -57,6 +57,63 @@ class Reason(Worded):
         "of rows that tie in an ORDER BY any may be taken, and the query decides by them which rows there are: end the"
         " ORDER BY with a unique column",
     )
+    # what a kind of source cannot do
+    SPEAKS_SQL = "speaks_sql", "take statements in the SQL of Postgres"
+    HAS_CATALOGUE = "has_catalogue", "tell what a query reads, calls and depends on"
+    HAS_HORIZON = "has_horizon", "tell up to where the rows of a cursor are final"
+    IS_CAPTURABLE = "is_capturable", "have its changes captured"
+    WRITES_FILES = "writes_files", "write the files of marts itself"
+    HIDDEN_FROM_IT = "hidden_from_it", "another session's transaction is hidden from it"
+    LACKS_STATS = "lacks_stats", "it lacks pg_read_all_stats"
+    # what is wrong with a plan of tasks
+    ORDER_TWICE = "order_twice", "order_index is not unique"
+    OUT_OF_ORDER = "out_of_order", "tasks are not in the order of order_index"
+    EMPTY_TASK = "empty_task", "task {task} has an empty body"
+    FIRST_IS_SQL = "first_is_sql", "the first task must be SQL"
+    OTHERS_ARE_PYTHON = "others_are_python", "task {task} must be PYTHON: only the first is SQL"
+    TARGET_OF_LAST = "target_of_last", "task {task} may not set target_table: only the last may"
+    # why a query may not run
+    WRITES_INSIDE = "writes_inside", "{word} inside a SELECT"
+    SELECT_INTO = "select_into", "SELECT INTO"
+    LOCKS = "locks", "FOR UPDATE / SHARE"
+    NUMBERED_PARAMETER = "numbered_parameter", "the parameter ${number}"
+    NO_SCHEMA = "no_schema", "table {table} has no schema: write schema.{table}"
+    SCHEMA_CLOSED = "schema_closed", "schema {schema} is not allowed (VITRINA_ALLOWED_SOURCE_SCHEMAS allows {allowed})"
+    WIDEN = "widen", "if it may be read, set {setting} for API and runners (in .env, then: vitrina up)"
+    SEVERAL_EXPRESSIONS = "several_expressions", "it is more than one expression"
+    SELECT_IN_CONDITION = (
+        "select_in_condition",
+        "it has a SELECT of its own: that is what a check with empty is for",
+    )
+    TELLS_CATALOGUE = "tells_catalogue", "DESCRIBE, SHOW and SUMMARIZE tell of the catalogue"
+    SAMPLE_CHANGES = "sample_changes", "a sample is another at every call (write REPEATABLE)"
+    SEVERAL_STATEMENTS = "several_statements", "it is more than one statement"
+    RUNS_SCRIPT = "runs_script", "it runs a script (USING)"
+    SETS_OPTIONS = "sets_options", "it sets options of a table (WITH (…))"
+    READS_PATH = "reads_path", "it reads a file by its path ({path}): have it a table of the catalogue"
+    LIKE_A_PATH = "like_a_path", "it reads a file by its path ({path}): call the table otherwise"
+    DOES_MORE = "does_more", "it would do more than read ({what})"
+    # why it cannot be live
+    CLOCK_READ = "clock_read", "it reads the clock ({what}), so rows change while nothing is written"
+    CLOCK_WORD = "clock_word", "'{word}' as a date or time means the clock, so rows change while nothing is written"
+    VOLATILE_CALL = "volatile_call", "{function} is VOLATILE: it may give another value at every call"
+    MAY_READ_TABLES = (
+        "may_read_tables",
+        "{function} is not IMMUTABLE: it may read tables whose changes nobody follows",
+    )
+    RECURSIVE = "recursive", "{name} is recursive (WITH RECURSIVE)"
+    SAMPLED = "sampled", "it reads a random part of a table (TABLESAMPLE)"
+    SYSTEM_COLUMN = (
+        "system_column",
+        "it reads a system column (ctid, xmin, tableoid, …), which changes on its own",
+    )
+    UNKNOWN_CLAUSE = "unknown_clause", "it has the clause {clause}, which is not known here"
+    UNKNOWN_ITEM = "unknown_item", "it has an item of FROM of kind {kind}, which is not known here"
+    UNKNOWN_JOIN = "unknown_join", "it has a join of kind {kind}, which is not known here"
+    FOREIGN_TABLE = "foreign_table", "{table} is a foreign table: its changes cannot be captured"
+    MATERIALISED_VIEW = "materialised_view", "{table} is a materialised view: its changes cannot be captured"
+    HAS_HEIRS = "has_heirs", "{table} has tables that inherit from it: their changes are not captured with it"
+    FOREIGN_PARTS = "foreign_parts", "{table} has partitions on another server: their changes cannot be captured"
     # what cannot be followed
     AGGREGATE = "aggregate", "the result of an aggregate"
     WINDOW = "window", "the result of a window function"
@@ -177,10 +234,6 @@ class Reason(Worded):
     SEARCH_CONFIGURED = "search_configured", "configurations of text search were changed"
     SEARCH_MAPPED = "search_mapped", "mappings of text search were changed"
     SEARCH_WORDS = "search_words", "dictionaries of text search were changed"
-
-    def of(self, **data: Json) -> Because:
-        """This reason, here."""
-        return Because(self, data)
 
 
 COMPUTED = (Reason.AGGREGATE, Reason.WINDOW, Reason.SUBQUERY)  # from many rows: by itself that is little news

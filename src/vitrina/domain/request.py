@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.fields import wrong_fields
+from vitrina.domain.refusals import Refusal
 
 AFTER_REPAIR = "repair"  # who asks for the comparison after one
 
@@ -31,7 +32,7 @@ class RequestParams(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise ConfigError(f"the request's parameters: {wrong_fields(error)}") from error
+            raise ConfigError.of(Refusal.WRONG_PARAMETERS, problems=wrong_fields(error)) from error
 
 
 class ReconcileParams(RequestParams):

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.refusals import Refusal
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 DURATION = re.compile(r"(\d{1,9})\s*([smhd])")
@@ -31,14 +32,14 @@ def check_duration(field: str, text: str) -> None:
     """Raise a ConfigError that says what a duration looks like."""
     duration = DURATION.fullmatch(text.strip())
     if duration is None:
-        raise ConfigError(f"{field} {text!r} is no duration", "write 30s, 15m, 1h or 1d")
+        raise ConfigError.of(Refusal.NO_DURATION, field=field, text=text)
     _seconds(field, duration)
 
 
 def _seconds(field: str, duration: re.Match[str]) -> int:
     seconds = int(duration[1]) * UNITS[duration[2]]
     if not 1 <= seconds <= 366 * 86400:
-        raise ConfigError(f"{field} {duration[0]!r} is outside 1 second to 366 days")
+        raise ConfigError.of(Refusal.DURATION_OUTSIDE, field=field, duration=duration[0])
     return seconds
 
 
@@ -67,10 +68,6 @@ def _next_cron(schedule: str, now: datetime) -> datetime:
     try:
         return next(CronSim(line, now.astimezone(ZoneInfo(zone))))
     except (CronSimError, StopIteration):
-        reason = "is neither a duration nor a cron line"
+        raise ConfigError.of(Refusal.NO_SCHEDULE, schedule=schedule) from None
     except (KeyError, ValueError, OSError):
-        reason = f"names the unknown time zone {zone!r}"
-    raise ConfigError(
-        f"schedule_interval {schedule!r} {reason}",
-        "write 30s, 5m, 1h, 1d, or five cron fields, with TZ=Europe/Moscow before them if wanted",
-    )
+        raise ConfigError.of(Refusal.NO_TIME_ZONE, schedule=schedule, zone=zone) from None

@@ -3,6 +3,7 @@
 import re
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.refusals import Refusal
 
 QUOTED = r'"(?:[^"]|"")+"'
 NAME = re.compile(rf'\s*({QUOTED}|[^",.][^,.]*)\s*\.\s*({QUOTED}|[^",][^,]*)\s*(?:,[,\s]*|$)')
@@ -14,7 +15,7 @@ def split_tables(text: str) -> list[str]:
     while rest:
         found = NAME.match(rest)
         if not found:
-            raise ConfigError(f"{rest.partition(',')[0]} names no table", "write schema.table")
+            raise ConfigError.of(Refusal.NO_TABLE_LISTED, name=rest.partition(",")[0])
         names.append(".".join(_unquoted(part.strip()) for part in found.groups()))
         rest = rest[found.end() :]
     return names

@@ -21,6 +21,10 @@ class Worded(StrEnum):
         member._value_, member.text, member.remedy = code, text, remedy
         return member
 
+    def of(self, **data: Json) -> "Because":
+        """This, here."""
+        return Because(self, data)
+
 
 class Because(str):
     """A reason: its code and data, and in English what it says."""
@@ -30,16 +34,28 @@ class Because(str):
 
     def __new__(cls, code: Worded, data: Data) -> Self:
         """The text is filled from the data."""
-        made = str.__new__(cls, fill(code.text, data))
+        made = str.__new__(cls, fill(cls._text_of(code), data))
         made.code, made.data = code, data
         return made
 
     def __getnewargs__(self) -> tuple[Worded, Data]:  # type: ignore[override]
         return self.code, self.data
 
+    @staticmethod
+    def _text_of(code: Worded) -> str:
+        return code.text
+
     def said_in(self, translate: Callable[[str], str]) -> str:
         """In another language."""
-        return fill(self.code.text, self.data, translate)
+        return fill(self._text_of(self.code), self.data, translate)
+
+
+class Therefore(Because):
+    """What a code says to do about it."""
+
+    @staticmethod
+    def _text_of(code: Worded) -> str:
+        return code.remedy
 
 
 def fill(text: str, data: Mapping[str, object], translate: Callable[[str], str] = str) -> str:

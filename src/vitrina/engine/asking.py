@@ -10,6 +10,7 @@ from psycopg import sql
 
 from vitrina.domain.checks import Check
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.engine.pieces import AND, COMMA, column_of, number
 from vitrina.sql.describe import Column, operator
 
@@ -139,7 +140,6 @@ class Asked:
         """A ConfigError for a column that the mart does not have."""
         missing = [name for name in check.columns if name not in self.types]
         if missing:
-            raise ConfigError(
-                f"check {check.name!r} names {', '.join(missing)}, which the mart does not have",
-                f"it has {', '.join(self.types)}",
+            raise ConfigError.of(
+                MartRefusal.CHECK_NAMES_UNKNOWN, check=check.name, columns=missing, given=list(self.types)
             )

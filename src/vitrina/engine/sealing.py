@@ -12,6 +12,7 @@ from typing import Any
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.policy import split_table
 from vitrina.meta.db import Connection, fetch_all, queries
 from vitrina.sql.owned import foreign_code, is_plain, loose_ends
@@ -62,18 +63,17 @@ def is_sealed(conn: Connection, target: str, trusted: Sequence[str]) -> bool:
     found = foreign_code(conn, schema, table)
     for code in found:
         if code.owner not in trusted:
-            raise ConfigError(
-                f"writing to {target} would run {code.function} of {code.owner}, who is not trusted",
-                f"take it off the mart, or name {code.owner} in VITRINA_TRUSTED_OWNERS",
-            )
+            raise ConfigError.of(MartRefusal.FOREIGN_TRIGGER, target=target, function=code.function, owner=code.owner)
     found = found or loose_ends(conn, schema, table)
     if not found or not has_writer(conn):
         return False
     for row in fetch_all(conn, SQL["unwritable"], {"schema": schema, "table": table}):
-        raise ConfigError(
-            f"{target} has, or may get, code of {found[0].owner} by {found[0].function}, and {row['role']} may not"
-            " write to it",
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON {target} TO {row['role']}",
+        raise ConfigError.of(
+            MartRefusal.WRITER_MAY_NOT,
+            target=target,
+            owner=found[0].owner,
+            function=found[0].function,
+            role=row["role"],
         )
     return True
 

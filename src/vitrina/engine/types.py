@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.meta.db import Connection, fetch_all, queries
 from vitrina.sql.describe import FIRST_USER_OID, Column
 
@@ -15,10 +16,7 @@ def check_types(conn: Connection, columns: Sequence[Column]) -> None:
     """A ConfigError for a type that the warehouse lacks, or whose handling would run code that anybody may define."""
     for column in columns:
         if not column.builtin and not fits(conn, column.type, column.type):
-            raise ConfigError(
-                f"column {column.name} is of type {column.type}, which the warehouse does not have",
-                f"create it there, or cast it in the query: CAST({column.name} AS text)",
-            )
+            raise ConfigError.of(MartRefusal.TYPE_NOT_THERE, column=column.name, type=column.type)
         if not column.builtin:
             refuse_foreign_code(conn, column, column.type)
 
@@ -35,7 +33,6 @@ def refuse_foreign_code(conn: Connection, column: Column, mart_type: str) -> Non
     """What converts or compares values runs in statements that write: never a function that anybody could define."""
     types = {"from": column.type, "to": mart_type, "first_user_oid": FIRST_USER_OID}
     for row in fetch_all(conn, SQL["foreign_code"], types):
-        raise ConfigError(
-            f"column {column.name} is of type {column.type}, which goes through the user-defined {row['function']}",
-            f"cast it in the query, where it runs as the reader: CAST({column.name} AS …)",
+        raise ConfigError.of(
+            MartRefusal.TYPE_OF_FOREIGN_CODE, column=column.name, type=column.type, function=row["function"]
         )

@@ -149,7 +149,7 @@ class PipelineDispatcher:
 
     def _back_off(self, failures: int, control: RunControl, error: RetryableError | DatabaseLost) -> None:
         if failures >= MAX_ATTEMPTS:
-            raise VitrinaError(error.message, error.remedy) from error
+            raise VitrinaError.like(error) from error
         self._wait(self._pause(failures), control)
 
     def _pause(self, failures: int) -> float:

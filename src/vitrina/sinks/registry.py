@@ -7,6 +7,7 @@ from typing import Any
 
 from vitrina.domain.checks import Check
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
 from vitrina.engine.asking import Asked
 from vitrina.engine.job import Job, Mode
@@ -71,7 +72,7 @@ def require_used(pipeline: Pipeline) -> None:
     left = [_without(abilities_of(target)).keys() for target in pipeline.targets]
     unused = sorted(name for name in set[str].intersection(*map(set, left)) if getattr(pipeline, name)) if left else []
     if unused:
-        raise ConfigError(f"{', '.join(unused)} is for another kind of mart than any of its targets", "leave it out")
+        raise ConfigError.of(MartRefusal.FOR_ANOTHER_KIND, fields=unused)
 
 
 def _without(can: Abilities) -> dict[str, Any]:
@@ -96,18 +97,17 @@ def check_fields(plan: Plan) -> None:
     given = [name for name in ("mapping", "settings") if getattr(plan, name) and not can.is_mapped]
     given += ["adopt"] if plan.adopt and not can.swaps else []
     if given:
-        raise ConfigError(f"{', '.join(given)} is for an index, and {target} is none", "leave it out")
+        raise ConfigError.of(MartRefusal.FOR_AN_INDEX, fields=given, target=target)
     if plan.format and plan.format not in can.formats:
-        raise ConfigError(f"format is for a mart in files, and {target} is none", "leave it out, or name a folder")
+        raise ConfigError.of(MartRefusal.FOR_FILES, target=target)
     if plan.partition_by and not can.divides:
-        raise ConfigError(f"partition_by is for a table in a lake, and {target} is none", "leave it out")
+        raise ConfigError.of(MartRefusal.FOR_A_LAKE, target=target)
     if can.needs_shadow and not plan.key:
-        raise ConfigError(f"{target} needs a key", "set key: [column, …]; it becomes _id")
+        raise ConfigError.of(MartRefusal.NEEDS_KEY, target=target)
     if plan.publish == "atomic" and not can.commits_with_checkpoint:
-        remedy = "leave it out; a rebuild (run --rebuild) replaces an index at once"
-        raise ConfigError("publish: atomic is for tables", remedy)
+        raise ConfigError.of(MartRefusal.ATOMIC_IS_FOR_TABLES)
     if plan.keep_changes and not can.is_compared_in_place:
-        raise ConfigError("keep_changes is for tables: of others nobody keeps what stood there", "leave it out")
+        raise ConfigError.of(MartRefusal.CHANGES_OF_TABLES)
     for check in plan.checks:
         if not check.is_by_row:
             _require_whole(check, plan, can)
@@ -115,17 +115,17 @@ def check_fields(plan: Plan) -> None:
 
 def _require_whole(check: Check, plan: Plan, can: Abilities) -> None:
     """A check of all of the mart needs somebody who sees all of it; and blocks only what is published at once."""
-    named = f"check {check.name!r} ({check.kind}) asks all of the mart"
+    name, kind = check.name, check.kind
     if not can.is_compared_in_place:
-        remedy = "ask each row (not_null, accepted_values, condition), or keep a table beside it and ask that"
-        raise ConfigError(f"{named}, and statements do not reach {plan.target}", remedy)
-    if check.blocks and plan.mode == "live":
-        index = f"; or CREATE UNIQUE INDEX ON {plan.target} ({', '.join(check.unique)})" if check.unique else ""
-        raise ConfigError(f"{named}, and a live mart is published slice by slice", f"set effect: warn{index}")
-    if check.blocks and plan.publish != "atomic":
-        raise ConfigError(
-            f"{named}, and cannot block what is published batch by batch", "set publish: atomic, or effect: warn"
+        raise ConfigError.of(MartRefusal.CHECK_NOT_REACHED, check=name, kind=kind, target=plan.target)
+    if check.blocks and plan.mode == "live" and check.unique:
+        raise ConfigError.of(
+            MartRefusal.UNIQUE_OF_LIVE, check=name, kind=kind, target=plan.target, columns=check.unique
         )
+    if check.blocks and plan.mode == "live":
+        raise ConfigError.of(MartRefusal.CHECK_OF_LIVE, check=name, kind=kind)
+    if check.blocks and plan.publish != "atomic":
+        raise ConfigError.of(MartRefusal.CHECK_OF_BATCHES, check=name, kind=kind)
 
 
 def resolve_writer(plan: Plan, output: Sequence[Column], *, builds: bool) -> Writer:

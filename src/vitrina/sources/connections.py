@@ -12,6 +12,7 @@ from psycopg import sql
 from vitrina.domain.errors import ConfigError, DatabaseLost
 from vitrina.domain.latency import Latencies
 from vitrina.domain.pipeline import WAREHOUSE
+from vitrina.domain.source_refusals import SourceRefusal
 from vitrina.meta.db import SEARCH_PATH, TEMP_FILES, Connection, cancel, connect, stall_limit
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
@@ -117,8 +118,7 @@ class Connections:
     def _source(self, name: str) -> str:
         if name not in self.sources:
             known = ", ".join([WAREHOUSE, *self.sources])
-            remedy = f"set VITRINA_SOURCES__{name.upper()}=postgresql://…"
-            raise ConfigError(f"there is no source {name!r} (known: {known})", remedy)
+            raise ConfigError.of(SourceRefusal.NO_SOURCE, name=name, known=known, variable=name.upper())
         return self.sources[name]
 
     @property

@@ -3,6 +3,7 @@
 import re
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.source_refusals import SourceRefusal
 from vitrina.sources.duckdb.kind import DUCKDB
 from vitrina.sources.postgres.kind import POSTGRES
 from vitrina.sources.source import Kind
@@ -22,4 +23,4 @@ def kind_of(url: str) -> Kind:
         if scheme in kind.schemes:
             return kind
     known = ", ".join(f"{name}://" for kind in KINDS for name in kind.schemes)
-    raise ConfigError(f"there is no kind of source for {scheme}://", f"known are {known}")
+    raise ConfigError.of(SourceRefusal.NO_KIND_OF_SOURCE, scheme=scheme, known=known)

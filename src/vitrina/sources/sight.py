@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vitrina.domain.findings import Code, Finding
-from vitrina.domain.wording import NESTED, Data
+from vitrina.domain.wording import NESTED, Because, Data
 
 MODES = ("full", "incremental", "live by wal", "live by trigger")
 
@@ -52,7 +52,7 @@ def obstacle(mode: str, code: Code, **data: Any) -> Finding:
     return Finding("warning", mode, code, data)
 
 
-def lacking(mode: str, meaning: str) -> Finding:
+def lacking(mode: str, meaning: Because) -> Finding:
     """For a kind that cannot do what a mode needs."""
     told: Data = {NESTED: meaning}
     return Finding("warning", mode, Code.KIND_CANNOT, told)

@@ -19,6 +19,10 @@ from psycopg import sql
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Finding
 from vitrina.domain.positions import Place
+from vitrina.domain.reasons import Reason
+from vitrina.domain.refusals import Refusal
+from vitrina.domain.source_refusals import SourceRefusal
+from vitrina.domain.wording import Because
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.clock import Clock
 from vitrina.settings import Settings
@@ -46,12 +50,12 @@ class Abilities:
 
 
 Ability = Literal["speaks_sql", "has_catalogue", "has_horizon", "is_capturable", "writes_files"]
-MEANINGS: dict[Ability, str] = {
-    "speaks_sql": "take statements in the SQL of Postgres",
-    "has_catalogue": "tell what a query reads, calls and depends on",
-    "has_horizon": "tell up to where the rows of a cursor are final",
-    "is_capturable": "have its changes captured",
-    "writes_files": "write the files of marts itself",
+MEANINGS: dict[Ability, Reason] = {
+    "speaks_sql": Reason.SPEAKS_SQL,
+    "has_catalogue": Reason.HAS_CATALOGUE,
+    "has_horizon": Reason.HAS_HORIZON,
+    "is_capturable": Reason.IS_CAPTURABLE,
+    "writes_files": Reason.WRITES_FILES,
 }
 NEEDS: Mapping[str, Sequence[Ability]] = {
     "incremental": ("speaks_sql", "has_horizon"),
@@ -152,8 +156,8 @@ class Source(ABC):
     def vet(self, select: str, *, schemas: Collection[str], functions: Collection[str] = ()) -> list[Finding]:
         """What is worth saying about a SELECT that may run; a ConfigError lists all that is wrong with another."""
         findings = self.judge(select, schemas=schemas, functions=functions)
-        if wrong := [str(finding) for finding in findings if finding.level == "error"]:
-            raise ConfigError("the query is refused: " + "; ".join(wrong))
+        if wrong := [finding.because for finding in findings if finding.level == "error"]:
+            raise ConfigError.of(Refusal.QUERY_NOT_ALLOWED, problems=wrong, way="")
         return findings
 
     @abstractmethod
@@ -186,13 +190,13 @@ class Source(ABC):
 
     def require(self, mode: str) -> None:
         """A ConfigError if a mode asks for more than it can."""
-        for ability in self._needs(mode):
-            if not getattr(self.abilities, ability):
-                raise lack(self.name, ability, f"mode {mode} needs that: use mode full, on a schedule")
+        for lacked in self._lacks(mode):
+            raise ConfigError.of(SourceRefusal.MODE_NEEDS, source=self.name, reason=lacked, mode=mode)
 
-    def _needs(self, mode: str) -> Sequence[Ability]:
-        """Windows are another way to read by a cursor."""
-        return () if mode == "incremental" and self.abilities.gives_windows else NEEDS.get(mode, ())
+    def _lacks(self, mode: str) -> list[Because]:
+        """What a mode needs and it cannot do; windows are another way to read by a cursor."""
+        needs = () if mode == "incremental" and self.abilities.gives_windows else NEEDS.get(mode, ())
+        return [MEANINGS[ability].of() for ability in needs if not getattr(self.abilities, ability)]
 
     def refuse(self, ability: Ability) -> NoReturn:
         """For what it cannot do."""
@@ -201,9 +205,8 @@ class Source(ABC):
     def sight(self, schemas: Collection[str], capturer: str | None, setting: str) -> Sight:
         """What its reader finds there; of a kind that tells nothing of itself, what it lacks."""
         del schemas, capturer, setting
-        lacks = {mode: [MEANINGS[a] for a in self._needs(mode) if not getattr(self.abilities, a)] for mode in NEEDS}
         names = {mode: mode.partition(" ")[0] for mode in MODES}
-        return Sight(obstacles={m: [lacking(m, meaning) for meaning in lacks.get(n, [])] for m, n in names.items()})
+        return Sight(obstacles={mode: [lacking(mode, each) for each in self._lacks(n)] for mode, n in names.items()})
 
     def tables(self, schemas: Collection[str], limit: int) -> Seen:
         """The tables of these schemas with their columns, as far as it tells."""
@@ -277,6 +280,6 @@ class Source(ABC):
         self.refuse("has_horizon")
 
 
-def lack(source: str, ability: Ability, remedy: str = "use mode full, on a schedule") -> ConfigError:
+def lack(source: str, ability: Ability) -> ConfigError:
     """For who asks a source for what its kind cannot do."""
-    return ConfigError(f"source {source!r} cannot {MEANINGS[ability]}", remedy)
+    return ConfigError.of(SourceRefusal.SOURCE_CANNOT, source=source, reason=MEANINGS[ability].of())

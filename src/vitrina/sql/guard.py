@@ -13,7 +13,9 @@ from google.protobuf.message import DecodeError, Message
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.policy import may_be_opened, widened
+from vitrina.domain.reasons import Reason
 from vitrina.domain.refusals import Refusal
+from vitrina.domain.wording import Because
 from vitrina.sql import grammar
 
 MAX_BYTES = 1_000_000
@@ -32,8 +34,8 @@ def check_select(text: str, allowed_schemas: Iterable[str], known: Iterable[str]
     problems = list(_problems(raw.stmt, set(allowed), frozenset(known)))
     if problems:
         remedy = _widened(allowed, _schemas(raw.stmt))
-        said = "; ".join(dict.fromkeys(problem for problem, _ in problems))
-        raise ConfigError.of(Refusal.QUERY_NOT_ALLOWED, _characters(text, problems[0][1]), problems=said, way=remedy)
+        wrong = list(dict.fromkeys(problem for problem, _ in problems))
+        raise ConfigError.of(Refusal.QUERY_NOT_ALLOWED, _characters(text, problems[0][1]), problems=wrong, way=remedy)
     encoded = text.encode()
     end = raw.stmt_location + raw.stmt_len if raw.stmt_len else len(encoded)
     return encoded[raw.stmt_location : end].decode().strip()
@@ -46,11 +48,11 @@ def check_expression(text: str) -> str:
     targets = statement.select_stmt.target_list
     problems = [problem for problem, _ in _problems(statement, set(), frozenset())]
     if given != ["target_list"] or len(targets) != 1 or targets[0].res_target.name:
-        problems.append("it is more than one expression")
+        problems.append(Reason.SEVERAL_EXPRESSIONS.of())
     if any(_kind(node) == "SubLink" for node, _ in _walk(statement.select_stmt, frozenset())):
-        problems.append("it has a SELECT of its own: that is what a check with empty is for")
+        problems.append(Reason.SELECT_IN_CONDITION.of())
     if problems:
-        raise ConfigError.of(Refusal.CONDITION_NOT_ALLOWED, problems="; ".join(dict.fromkeys(problems)))
+        raise ConfigError.of(Refusal.CONDITION_NOT_ALLOWED, problems=list(dict.fromkeys(problems)))
     return text
 
 
@@ -116,18 +118,18 @@ class _Level:
             self.item += 1
 
 
-def _problems(tree: Any, allowed: set[str], known: frozenset[str]) -> Iterator[tuple[str, int]]:
+def _problems(tree: Any, allowed: set[str], known: frozenset[str]) -> Iterator[tuple[Because, int]]:
     """What is wrong and where, in bytes from 0; -1: the parser does not say."""
     for node, ctes in _walk(tree.select_stmt, known):
         kind = _kind(node)
         if kind in WRITES:
-            yield f"{WRITES[kind]} inside a SELECT", node.relation.location
+            yield Reason.WRITES_INSIDE.of(word=WRITES[kind]), node.relation.location
         elif kind == "IntoClause":
-            yield "SELECT INTO", node.rel.location
+            yield Reason.SELECT_INTO.of(), node.rel.location
         elif kind == "LockingClause":
-            yield "FOR UPDATE / SHARE", -1
+            yield Reason.LOCKS.of(), -1
         elif kind == "ParamRef":
-            yield f"the parameter ${node.number}", node.location
+            yield Reason.NUMBERED_PARAMETER.of(number=node.number), node.location
         elif kind == "RangeVar":
             yield from ((said, node.location) for said in _table_problems(node, allowed, ctes))
 
@@ -152,15 +154,12 @@ def _children(node: Any) -> Iterator[tuple[str, Any]]:
                 yield field.name, child
 
 
-def _table_problems(table: Any, allowed: set[str], ctes: frozenset[str]) -> Iterator[str]:
+def _table_problems(table: Any, allowed: set[str], ctes: frozenset[str]) -> Iterator[Because]:
     if not table.schemaname:
         if table.relname not in ctes:
-            yield f"table {table.relname} has no schema: write schema.{table.relname}"
+            yield Reason.NO_SCHEMA.of(table=table.relname)
     elif table.schemaname not in allowed:
-        yield (
-            f"schema {table.schemaname} is not allowed "
-            f"(VITRINA_ALLOWED_SOURCE_SCHEMAS allows {', '.join(sorted(allowed))})"
-        )
+        yield Reason.SCHEMA_CLOSED.of(schema=table.schemaname, allowed=sorted(allowed))
 
 
 def _schemas(tree: Any) -> Iterator[str]:
@@ -172,7 +171,7 @@ def _widened(allowed: list[str], named: Iterable[str]) -> str:
     more = [name for name in dict.fromkeys(named) if may_be_opened(name) and name not in allowed]
     if not more:
         return ""
-    return f"if it may be read, set {widened(allowed, more)} for API and runners (in .env, then: vitrina up)"
+    return Reason.WIDEN.of(setting=widened(allowed, more))
 
 
 def _kind(node: Any) -> str:

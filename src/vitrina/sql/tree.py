@@ -24,6 +24,7 @@ from typing import LiteralString
 from psycopg import Error, NotSupportedError, errors
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.refusals import Refusal
 from vitrina.meta.db import Connection, fetch_one, prepare
 from vitrina.sql.describe import FIRST_USER_OID
 
@@ -145,7 +146,7 @@ def rewritten_tree(conn: Connection, select: str) -> str:
     row = fetch_one(conn, HELD, [list(TELLING)])
     held = row is not None and row["held"] == list(TELLING.values())
     if len(trees) != 1 or not held:
-        raise ConfigError("the server does not show how it reads the query, so it cannot be checked")
+        raise ConfigError.of(Refusal.READING_NOT_SHOWN)
     return trees[0]
 
 
@@ -174,7 +175,7 @@ def _prepare(conn: Connection, select: str) -> None:
         prepare(conn, select.encode())
     except Error as error:
         if isinstance(error, NotSupportedError) or (error.sqlstate or "").startswith(TOO_COMPLEX):
-            raise ConfigError(f"the server cannot read the query: {error.diag.message_primary}") from error
+            raise ConfigError.of(Refusal.SERVER_CANNOT_READ, error=error.diag.message_primary) from error
         raise
 
 
@@ -187,4 +188,4 @@ def _check_understood(nodes: Counter[str], found: Counter[str], oids: Mapping[st
         name for name in set(EXPECTED.values()) if sum(nodes[n] for n, f in EXPECTED.items() if f == name) > found[name]
     ]
     if missed or oids.get("commandType", {1}) != {1}:
-        raise ConfigError("the server's reading of the query cannot be understood, so it cannot be checked")
+        raise ConfigError.of(Refusal.READING_NOT_UNDERSTOOD)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.refusals import Refusal
 
 Row: TypeAlias = dict[str, Any]
 FormName: TypeAlias = Literal["rows", "columns", "arrow"]
@@ -40,12 +41,12 @@ def transform(
 ) -> Callable[[Function], Function]:
     """Register a function as the transform `name`, with the columns it adds (and their types) or drops."""
     if batch not in FORMS:
-        raise ConfigError(f"transform {name!r} has batch={batch!r}", f"it is one of {', '.join(map(repr, FORMS))}")
+        raise ConfigError.of(Refusal.NO_BATCH_FORM, name=name, batch=batch, forms=[repr(form) for form in FORMS])
 
     def register(function: Function) -> Function:
         known = REGISTRY.get(name)
         if known and known.function.__qualname__ != function.__qualname__:
-            raise ConfigError(f"two transforms are called {name!r}: {known.function} and {function}")
+            raise ConfigError.of(Refusal.TRANSFORM_TWICE, name=name, one=str(known.function), other=str(function))
         REGISTRY[name] = Transform(name, function, dict(adds or {}), frozenset(drops), batch)
         return function
 

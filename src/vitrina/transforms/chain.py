@@ -28,8 +28,9 @@ def load_transforms(modules: Sequence[str]) -> None:
         try:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
-            remedy = f"install it, put it into {os.getcwd()}, or correct VITRINA_TRANSFORM_MODULES"
-            raise ConfigError(f"VITRINA_TRANSFORM_MODULES names {module!r}: {error}", remedy) from error
+            raise ConfigError.of(
+                Refusal.MODULE_NOT_THERE, module=module, error=str(error), folder=os.getcwd()
+            ) from error
         except Exception as error:
             said = f"VITRINA_TRANSFORM_MODULES names {module!r}, which raises {type(error).__name__}: {error}"
             raise ConfigError(said + line_of(error), "correct the module") from error
@@ -133,6 +134,8 @@ class Transformer:
     def _check(self, step: Transform, before: Keys, held: Form) -> Keys:
         """The keys that are left."""
         keys = held.keys(self.key)
+        if keys == before:  # row by row, as nearly always
+            return before
         if (made_up := keys.made_up(before)) is not None:
             name = self._name(held, made_up)
             raise ConfigError(f"transform {step.name!r} made up a key: {name} was not in the batch")

@@ -33,14 +33,16 @@ class Batch:
         return cls.joined(names, types, [b"\t".join(map(_field, row)) + b"\n" for row in rows])
 
     @classmethod
-    def joined(cls, names: Sequence[str], types: Sequence[int], lines: Sequence[bytes]) -> "Batch":
+    def joined(
+        cls, names: Sequence[str], types: Sequence[int], lines: Sequence[bytes | bytearray | memoryview]
+    ) -> "Batch":
         """Of the lines as they came."""
         return cls(names, types, b"".join(lines), len(lines))
 
-    def values(self) -> list[list[bytes | None]]:
+    def values(self) -> list[Sequence[bytes | None]]:
         """Of each row, in the order of the names; None is NULL."""
         lines = self.text[:-1].split(b"\n") if self.size else []
-        return [_fields(line) if b"\\" in line else [*line.split(b"\t")] for line in lines]
+        return [_fields(line) if b"\\" in line else line.split(b"\t") for line in lines]
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Incoming(Protocol):
     def __call__(self, most: int, /) -> bytes: ...
 
 
-def _fields(line: bytes) -> list[bytes | None]:
+def _fields(line: bytes) -> Sequence[bytes | None]:
     found = line.split(b"\t")
     if line.count(b"\\") == found.count(NULL):
         return [None if value == NULL else value for value in found]

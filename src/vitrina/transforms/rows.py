@@ -4,6 +4,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from psycopg._copy_base import format_row_text  # what Copy.write_row calls; there is no other way without a session
@@ -38,6 +39,16 @@ class HexDumper(Dumper):
         return b"\\x" + bytes(obj).hex().encode()
 
 
+class UUIDDumper(Dumper):
+    """As the driver does it, in less than half the time."""
+
+    oid = psycopg.adapters.types["uuid"].oid
+
+    def dump(self, obj: UUID) -> bytes:
+        """The text."""
+        return obj.int.to_bytes(16, "big").hex().encode()
+
+
 def register_loaders(adapters: AdaptersMap) -> None:
     """How a transform sees values where that is not as the driver gives them."""
     adapters.register_loader("interval", TextLoader)
@@ -55,6 +66,7 @@ class _Adapting:
         register_loaders(self.adapters)
         for type_ in (bytes, bytearray, memoryview):
             self.adapters.register_dumper(type_, HexDumper)
+        self.adapters.register_dumper(UUID, UUIDDumper)
 
 
 @contextmanager

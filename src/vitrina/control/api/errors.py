@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
+from typing import Any
 
 import structlog
 from fastapi import FastAPI, Request
@@ -29,6 +30,7 @@ def problem(
     remedy: str = "",
     findings: Sequence[Finding] = (),
     headers: Mapping[str, str] | None = None,
+    by_code: VitrinaError | None = None,
 ) -> JSONResponse:
     """The one shape."""
     body = ProblemModel(
@@ -38,6 +40,7 @@ def problem(
         instance=_sendable(request.url.path),
         remedy=_sendable(remedy),
         findings=[FindingModel.of(_sendable_finding(finding)) for finding in findings],
+        **_coded(by_code),
     )
     return JSONResponse(body.model_dump(mode="json"), status, dict(headers or {}), media_type=MEDIA_TYPE)
 
@@ -56,7 +59,8 @@ def _ours(request: Request, error: Exception) -> JSONResponse:
     if status == 500:
         log.error("request failed", path=request.url.path, error=str(error))
     findings = error.findings if isinstance(error, Problem) else ()
-    return problem(request, status, error.message, error.remedy, findings, CHALLENGE if status == 401 else None)
+    headers = CHALLENGE if status == 401 else None
+    return problem(request, status, error.message, error.remedy, findings, headers, error)
 
 
 def status_of(error: VitrinaError) -> int:
@@ -90,6 +94,14 @@ def _http(request: Request, error: Exception) -> JSONResponse:
 def _unforeseen(request: Request, error: Exception) -> JSONResponse:
     log.error("unforeseen error", path=request.url.path, error=type(error).__name__)
     return problem(request, 500, "an error that nobody foresaw; the log has it")
+
+
+def _coded(error: VitrinaError | None) -> dict[str, Any]:
+    """The code and data of an error that has them."""
+    if error is None or error.code is None:
+        return {}
+    found = _sendable_finding(Finding("error", "", error.code, error.data)).as_json()
+    return {"code": found["code"], "data": found["data"]}
 
 
 def _sendable_finding(finding: Finding) -> Finding:

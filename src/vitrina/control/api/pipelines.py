@@ -210,7 +210,7 @@ def get_state(service: Pipelines, look: Look, which: Which) -> models.StateOut:
     stored = service.get(which)
     live = service.freshness([stored]).get(stored.id)
     return models.StateOut(
-        **service.state(which), horizon=look.horizon(stored), live=LiveOut.of(live) if live else None
+        **service.state(which), horizon=_shown_horizon(look.horizon(stored)), live=LiveOut.of(live) if live else None
     )
 
 
@@ -291,3 +291,9 @@ def _version(if_match: str | None) -> int | None:
     if not (bare.isascii() and bare.isdigit()):
         raise Stale(f"If-Match {if_match!r} is no ETag of ours", "send the ETag that GET answered")
     return int(bare[:20])
+
+
+def _shown_horizon(horizon: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Why there is none, as JSON."""
+    found = (horizon or {}).get("finding")
+    return horizon if horizon is None or found is None else horizon | {"finding": found.as_json()}

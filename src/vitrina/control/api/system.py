@@ -100,7 +100,7 @@ def validate_config(service: Pipelines, caller: Caller, config: Config) -> model
 @needs(Role.VIEWER)
 def get_lineage(look: Look) -> list[models.LineageOut]:
     """Which tables and columns each mart comes from."""
-    return [models.LineageOut(**row) for row in look.lineage()]
+    return [models.LineageOut.of(row) for row in look.lineage()]
 
 
 @router.get("/runners", operation_id="list_runners", summary="List runners")

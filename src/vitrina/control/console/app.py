@@ -24,6 +24,7 @@ from vitrina.control.console import (
     system,
 )
 from vitrina.control.console.access import SignedOut, enter
+from vitrina.control.console.i18n import Words
 from vitrina.control.console.openid import router as openid_router
 from vitrina.control.console.render import STATIC, screen_of
 from vitrina.control.openid.signing import OpenId
@@ -91,15 +92,15 @@ def _said(request: Request, error: Exception) -> Response:
         if "HX-Request" in request.headers:
             return Response(status_code=401, headers={"HX-Redirect": error.door})
         return RedirectResponse(error.door, 303) if request.method in ("GET", "HEAD") else Response(status_code=401)
-    status, message, remedy = _explained(request, error)
+    status, message, remedy = _explained(request, error, show.words)
     if "HX-Request" in request.headers:
         return show.done(message, status, level="error", remedy=remedy)
     return show.page("problem.html", status, message=message, remedy=remedy, code=status)
 
 
-def _explained(request: Request, error: Exception) -> tuple[int, str, str]:
+def _explained(request: Request, error: Exception, words: Words) -> tuple[int, str, str]:
     if isinstance(error, VitrinaError):
-        return status_of(error), error.message, error.remedy
+        return status_of(error), *error.said_in(words)
     if isinstance(error, HTTPException):
         return error.status_code, str(error.detail), ""
     if isinstance(error, RequestValidationError):

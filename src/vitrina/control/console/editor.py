@@ -20,8 +20,9 @@ from vitrina.control.services.pipelines import PipelineService
 from vitrina.control.services.plans import differences, text_diff
 from vitrina.control.services.sources import Sources
 from vitrina.domain.errors import VitrinaError
-from vitrina.domain.findings import Finding, refusal, refused
+from vitrina.domain.findings import Finding, refused
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline
+from vitrina.domain.refusals import Refusal
 from vitrina.meta.repos.pipelines import StoredPipeline
 from vitrina.transforms import REGISTRY
 
@@ -98,7 +99,7 @@ def view(show: Show, plane: Plane, caller: Visitor, form: Form) -> Response:
     values, wrong = fields.read(form)
     unknown = sorted(set(values) - Pipeline.model_fields.keys())
     if unknown:
-        wrong = [*wrong, refusal("", f"a pipeline has no field {', '.join(unknown)}", "correct it, or leave it out")]
+        wrong = [*wrong, Finding("error", "", Refusal.UNKNOWN_FIELDS, {"fields": unknown})]
     if wrong:
         context = _shown(plane, form=form, findings=wrong)
     elif fields.WHOLE in form:

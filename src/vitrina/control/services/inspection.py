@@ -14,6 +14,7 @@ from vitrina.control.plane import ControlPlane
 from vitrina.control.problems import NotFound
 from vitrina.domain.errors import VitrinaError
 from vitrina.domain.events import Said
+from vitrina.domain.findings import refused
 from vitrina.domain.lifecycle import Status
 from vitrina.domain.pipeline import WAREHOUSE, Pipeline, Plan, resolve
 from vitrina.log import log
@@ -105,7 +106,7 @@ class Inspection:
             with self.plane.connections.resolve_reader(stored.config["source"]) as reader:
                 horizon = reader.horizon(self.plane.settings.horizon_margin)
         except VitrinaError as error:
-            return {"error": str(error)}
+            return {"error": str(error), "finding": refused("incremental_key", error)}
         return {"at": horizon.at, "now": horizon.now, "held_by": horizon.holder}
 
     def lineage(self) -> list[dict[str, Any]]:
@@ -141,7 +142,7 @@ class Inspection:
                 {"name": c.name, "type": c.type, "sources": sorted(sources.get(c.name, ()))} for c in output
             ]
         except VitrinaError as error:
-            known["error"] = str(error)
+            known |= {"error": str(error), "finding": refused("source_query", error)}
         return known
 
 

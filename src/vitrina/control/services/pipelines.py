@@ -16,12 +16,21 @@ from vitrina.control.services.answers import Asking
 from vitrina.control.services.checks import CheckStanding, checks_of
 from vitrina.control.services.freshness import Freshness, freshness
 from vitrina.control.services.indexing import Served
-from vitrina.control.services.targets import audited, divide, in_the_way, refuse_member, require_one, unite
+from vitrina.control.services.targets import (
+    audited,
+    forget,
+    lock,
+    lock_whole,
+    refuse_member,
+    require_editable,
+    require_one,
+    write,
+)
 from vitrina.control.services.validation import Validation
 from vitrina.control.services.waiting import Waiting, waiting
 from vitrina.domain.errors import ConfigError, RetryableError, VitrinaError
 from vitrina.domain.findings import Code, Finding
-from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, UNDER_WAY, Status
+from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, Status
 from vitrina.domain.pipeline import Pipeline, members, resolve, with_defaults
 from vitrina.domain.run import RunOptions
 from vitrina.meta.db import Connection
@@ -169,7 +178,7 @@ class PipelineService:
             pipeline = _parse(_merged(before.config, changes))
             _check_whose(pipeline, before.part_of)
             changed = _changed(before.config, pipeline)
-            _check_status(before, changed, pipeline)
+            require_editable(before, changed, pipeline)
             checked = self._require_valid(pipeline) if changed - EDITABLE_UNDER_WAY else None
             if kept := self._replace(before, pipeline, changed, checked):
                 return self.get(str(kept)), checked.findings if checked else []
@@ -180,14 +189,14 @@ class PipelineService:
     ) -> UUID | None:
         """Which it is then. None: somebody else was faster, and what we checked is no longer what is stored."""
         with _explained(pipeline), self.plane.transaction(self.actor) as conn:
-            stored = _locked_with_targets(conn, str(before.id))
+            stored = lock_whole(conn, str(before.id))
             if stored.version != before.version:
                 return None
             refuse_member(conn, stored)
-            _check_status(stored, changed, pipeline)
+            require_editable(stored, changed, pipeline)
             if not changed:
                 return stored.id
-            kept = _write(conn, stored, pipeline)
+            kept = write(conn, stored, pipeline)
             if checked:
                 _keep_reads(conn, pipeline.model_copy(update={"id": kept}), checked)
             self._audit(conn, "edit", kept, {"fields": sorted(changed)})
@@ -196,18 +205,15 @@ class PipelineService:
     def delete(self, which: str) -> None:
         """Forget it and its history; the mart stays."""
         with self.plane.transaction(self.actor) as conn:
-            stored = _locked_with_targets(conn, which)
+            stored = lock_whole(conn, which)
             refuse_member(conn, stored)
-            busy = [each for each in stored.members or [stored] if each.status in UNDER_WAY]
-            if busy or not EditingRepo(conn).delete(stored.id):
-                named = next(iter(busy), stored)
-                raise Conflict(f"pipeline {named.name!r} is {named.status}", "pause it, wait for PAUSED, then delete")
+            forget(conn, stored)
             self._audit(conn, "delete", stored.id, {"name": stored.name})
 
     def set_enabled(self, which: str, enabled: bool) -> StoredPipeline:
         """Let runners take it, or not; a run that is under way ends as it would."""
         with self.plane.transaction(self.actor) as conn:
-            stored = _locked(conn, which)
+            stored = lock(conn, which)
             refuse_member(conn, stored)
             if EditingRepo(conn).set_enabled(stored.id, enabled):
                 self._audit(conn, "enable" if enabled else "disable", stored.id, {})
@@ -218,12 +224,12 @@ class PipelineService:
     def run(self, which: str, options: RunOptions, key: str | None = None) -> Answer:
         """Ask for a run, of every target if there are several. A key that was used before gets the answer of then."""
         with self.plane.transaction(self.actor) as conn:
-            return Asking(conn, self.actor).run(_locked(conn, which), options, key)
+            return Asking(conn, self.actor).run(lock(conn, which), options, key)
 
     def pause(self, which: str, *, now: bool = False) -> Answer:
         """Ask for a pause; `now`: statements under way are cancelled, and what they did is not kept."""
         with self.plane.transaction(self.actor) as conn:
-            return Asking(conn, self.actor).pause(_locked(conn, which), now=now)
+            return Asking(conn, self.actor).pause(lock(conn, which), now=now)
 
     def resume(self, which: str) -> Answer | None:
         """Ask for a run of what is paused, or asked to pause; what is not is left alone."""
@@ -244,7 +250,7 @@ class PipelineService:
     def reload_config(self, which: str) -> int:
         """Let the running run take the present configuration at its next batch."""
         with self.plane.transaction(self.actor) as conn:
-            stored = _locked(conn, which)
+            stored = lock(conn, which)
             reloaded = [EditingRepo(conn).reload(each.id) for each in stored.members or [stored]]
             version = max((each for each in reloaded if each), default=None)
             if version is None:
@@ -317,16 +323,6 @@ def _rule(constraint: str, pipeline: Pipeline) -> str:
     return f"there is a pipeline with id {pipeline.id} already"
 
 
-def _write(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID:
-    """Every field anew; which pipeline has its name then."""
-    if pipeline.targets and not stored.members:
-        return divide(conn, stored, pipeline)
-    if stored.members and not pipeline.targets:
-        return unite(conn, stored, pipeline)
-    EditingRepo(conn).replace(pipeline)
-    return stored.id
-
-
 def _keep_reads(conn: Connection, pipeline: Pipeline, checked: Validation) -> None:
     """Of several targets each run keeps them."""
     if pipeline.targets:
@@ -338,31 +334,14 @@ def _find(conn: Connection, which: str) -> StoredPipeline:
     try:
         return PipelineRepo(conn).get(which)
     except ConfigError as error:
-        raise NotFound(error.message) from error
-
-
-def _locked(conn: Connection, which: str) -> StoredPipeline:
-    stored = EditingRepo(conn).lock(which)
-    if stored is None:
-        raise NotFound(f"there is no pipeline {which!r}")
-    return stored
-
-
-def _locked_with_targets(conn: Connection, which: str) -> StoredPipeline:
-    """And each of its targets, as they stand once nobody claims one."""
-    stored = _locked(conn, which)
-    if not stored.members:
-        return stored
-    for member in PipelineRepo(conn).get(stored.id).members:
-        EditingRepo(conn).lock(str(member.id))
-    return PipelineRepo(conn).get(stored.id)
+        raise NotFound.like(error) from error
 
 
 def _parse(values: dict[str, Any]) -> Pipeline:
     try:
         return Pipeline.parse(values)
     except VitrinaError as error:
-        raise Invalid(error.message, error.remedy) from error
+        raise Invalid.like(error) from error
 
 
 def _merged(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -387,17 +366,3 @@ def _changed(config: dict[str, Any], pipeline: Pipeline) -> set[str]:
     """What a configuration leaves out has its default."""
     before = with_defaults(config)
     return {name for name, value in pipeline.model_dump(mode="json").items() if before.get(name) != value}
-
-
-def _check_status(stored: StoredPipeline, changed: set[str], wanted: Pipeline) -> None:
-    locked = sorted(changed - EDITABLE_UNDER_WAY)
-    if stored.members:
-        if busy := in_the_way(stored, changed, wanted.targets):
-            named = ", ".join(member.name for member in busy)
-            raise Conflict(f"{', '.join(locked)} cannot be changed while {named} is under way", "pause it first")
-        return
-    if stored.status in UNDER_WAY and locked:
-        raise Conflict(
-            f"{', '.join(locked)} cannot be changed while pipeline {stored.name!r} is {stored.status}",
-            "pause it, wait for PAUSED, then edit",
-        )

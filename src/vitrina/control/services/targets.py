@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
-from vitrina.control.problems import Conflict
+from vitrina.control.problems import Conflict, NotFound
 from vitrina.domain.findings import Finding
 from vitrina.domain.lifecycle import EDITABLE_UNDER_WAY, UNDER_WAY
 from vitrina.domain.pipeline import Pipeline, members
@@ -30,7 +30,38 @@ def require_one(stored: StoredPipeline) -> StoredPipeline:
     return stored
 
 
-def in_the_way(stored: StoredPipeline, changed: Iterable[str], wanted: Sequence[str]) -> list[Member]:
+def lock(conn: Connection, which: str) -> StoredPipeline:
+    """By uuid or name, until the transaction ends."""
+    stored = EditingRepo(conn).lock(which)
+    if stored is None:
+        raise NotFound(f"there is no pipeline {which!r}")
+    return stored
+
+
+def lock_whole(conn: Connection, which: str) -> StoredPipeline:
+    """And each of its targets, as they stand once nobody claims one."""
+    stored = lock(conn, which)
+    if not stored.members:
+        return stored
+    for member in PipelineRepo(conn).get(stored.id).members:
+        EditingRepo(conn).lock(str(member.id))
+    return PipelineRepo(conn).get(stored.id)
+
+
+def require_editable(stored: StoredPipeline, changed: set[str], wanted: Pipeline) -> None:
+    """A Conflict for fields that are not changed while what they are of is under way."""
+    locked = ", ".join(sorted(changed - EDITABLE_UNDER_WAY))
+    if stored.members:
+        if busy := ", ".join(member.name for member in _in_the_way(stored, changed, wanted.targets)):
+            raise Conflict(f"{locked} cannot be changed while {busy} is under way", "pause it first")
+    elif stored.status in UNDER_WAY and locked:
+        raise Conflict(
+            f"{locked} cannot be changed while pipeline {stored.name!r} is {stored.status}",
+            "pause it, wait for PAUSED, then edit",
+        )
+
+
+def _in_the_way(stored: StoredPipeline, changed: Iterable[str], wanted: Sequence[str]) -> list[Member]:
     """The targets that are under way, and concerned: all of them, or those that are to go."""
     busy = [member for member in stored.members if member.status in UNDER_WAY]
     if set(changed) - EDITABLE_UNDER_WAY - {"targets"}:
@@ -52,7 +83,7 @@ def as_stored(pipeline: Pipeline, stored: Sequence[Member]) -> Pipeline:
     return pipeline.model_copy(update={"id": ids.get(str(pipeline.target_table), uuid4())})
 
 
-def divide(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID:
+def _divide(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID:
     """From one target to several. The pipeline that there was keeps that target, with all that it has done; a new one
     takes its name."""
     if stored.target is None:
@@ -67,7 +98,7 @@ def divide(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID
     return whole.id
 
 
-def unite(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID:
+def _unite(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID:
     """From several targets to one of them: its pipeline goes on under the name of all."""
     kept = next((member for member in stored.members if member.target == pipeline.target_table), None)
     if kept is None:
@@ -78,6 +109,24 @@ def unite(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID:
         raise Conflict(f"a target of {stored.name!r} is under way", "pause it first")
     EditingRepo(conn).replace(pipeline.model_copy(update={"id": kept.id}))
     return kept.id
+
+
+def write(conn: Connection, stored: StoredPipeline, pipeline: Pipeline) -> UUID:
+    """Every field anew; which pipeline has its name then."""
+    if pipeline.targets and not stored.members:
+        return _divide(conn, stored, pipeline)
+    if stored.members and not pipeline.targets:
+        return _unite(conn, stored, pipeline)
+    EditingRepo(conn).replace(pipeline)
+    return stored.id
+
+
+def forget(conn: Connection, stored: StoredPipeline) -> None:
+    """With all of its targets; a Conflict if one is under way."""
+    busy = [each for each in stored.members or [stored] if each.status in UNDER_WAY]
+    if busy or not EditingRepo(conn).delete(stored.id):
+        named = next(iter(busy), stored)
+        raise Conflict(f"pipeline {named.name!r} is {named.status}", "pause it, wait for PAUSED, then delete")
 
 
 def audited(pipeline: Pipeline) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from vitrina.domain.findings import Code, Finding, Level, place_of, refused
 from vitrina.domain.pipeline import Pipeline, Plan
 from vitrina.domain.policy import is_allowed_target, require_allowed_target, split_table
 from vitrina.domain.wording import NESTED, Json
-from vitrina.engine.asking import Asked
 from vitrina.engine.converge import MartSql
 from vitrina.engine.forecast import foretell_full
 from vitrina.engine.mart import Wanted
@@ -118,7 +117,8 @@ class Validation:
             self._check_index(pipeline, plan, output)
         else:
             mart = self._check_mart(pipeline, plan, output)
-        self._check_checks(plan, MartSql(mart.mart).asked() if mart else resolve_asked(plan, output))
+        if plan.checks:
+            self._check_checks(plan, output, mart)
         key = [name for name in plan.key if name in {c.name for c in columns}]
         if not self.reads:
             self._say("info", "source_query", Code.ROWS_NOT_READ)
@@ -219,12 +219,11 @@ class Validation:
             findings = TYPED.get(plan.target.partition(":")[0], kept)
             self.findings += findings(plan, output, self.connections.settings, self.served(pipeline.id))
 
-    def _check_checks(self, plan: Plan, asked: Asked) -> None:
+    def _check_checks(self, plan: Plan, output: list[Column], mart: Foreseen | None) -> None:
         """One by one; where they will be asked."""
-        if not plan.checks:
-            return
         settings = self.connections.settings
         with self._found("checks"), self.connections.read_warehouse() as warehouse:
+            asked = MartSql(mart.mart).asked() if mart else resolve_asked(plan, output)
             for check in plan.checks:
                 with self._found("checks"):
                     found = judge_check(warehouse.within(LOOK_SECONDS), plan, check, asked, settings)

@@ -11,6 +11,7 @@ from psycopg.errors import UndefinedTable
 from psycopg.rows import DictRow
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.refusals import Refusal
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries, translated
 from vitrina.meta.repos.marks import TURN, Mark
 
@@ -47,10 +48,7 @@ def circle(mart: str, reads: Sequence[str], above: Sequence[Writer]) -> Sequence
 def require_no_circle(mart: str, reads: Sequence[str], above: Sequence[Writer]) -> None:
     """A ConfigError that names the way if a mart would be made of itself."""
     if way := circle(mart, reads, above):
-        raise ConfigError(
-            f"the mart would be made of itself: {' reads '.join(way)}",
-            "take one of them out of a query, also out of the views that it reads",
-        )
+        raise ConfigError.of(Refusal.MADE_OF_ITSELF, way=" reads ".join(way))
 
 
 @contextmanager
@@ -65,8 +63,7 @@ def naming_writers(above: Callable[[Sequence[str]], Sequence[Writer]], tables: S
         if not missing:
             raise
         name = missing[0].name
-        remedy = f"pipeline {name} makes it: vitrina run {name}"
-        raise ConfigError(error.message, remedy, error.at) from error
+        raise ConfigError.of(Refusal.MART_NOT_THERE, error.at, reason=error.because, name=name) from error
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Self
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.pipeline import Plan
 from vitrina.sinks.clickhouse.tables import OURS, Sheet, TypedColumn
 from vitrina.sinks.clickhouse.types import Kind
@@ -52,5 +53,4 @@ def checked_type(type_: str) -> str:
 
 def _check_name(name: str) -> None:
     if not name.strip() or "." in name or name.startswith(OURS):
-        remedy = f"give it another name with AS, without dots and not beginning with {OURS}"
-        raise ConfigError(f"column {name!r} cannot be a column of the mart in ClickHouse", remedy)
+        raise ConfigError.of(MartRefusal.CLICKHOUSE_NAME, column=name, prefix=OURS)

@@ -10,6 +10,7 @@ from typing import Any, Self
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.sinks.documents.floats import POINT, write_float
 from vitrina.sinks.documents.types import TEXTS, FieldType
 
@@ -59,19 +60,16 @@ class Kind:
         element, many = self.field.element, "[]" if self.field.is_array else ""
         if element == "bytea":
             instead = f"array_to_string({name}, …)" if many else f"encode({name}, 'hex')"
-            raise ConfigError(f"column {name} is {self.type}, and ClickHouse has text only", f"select {instead}")
+            raise ConfigError.of(MartRefusal.CLICKHOUSE_TEXT_ONLY, column=name, type=self.type, instead=instead)
         if element in TIMES and many:
-            raise ConfigError(f"column {name} is {self.type}", f"cast it in the query: CAST({name} AS text[])")
+            raise ConfigError.of(MartRefusal.CLICKHOUSE_TIMES, column=name, type=self.type)
         if element == "numeric":
             self._check_digits(name, many)
 
     def _check_digits(self, name: str, many: str) -> None:
         digits, scale = self._digits or (0, 0)
         if not (0 <= scale <= digits and 0 < digits <= MOST_DIGITS):
-            raise ConfigError(
-                f"column {name} is {self.type}, and a Decimal of ClickHouse has a fixed number of digits, 76 at most",
-                f"cast it in the query, to what it needs: CAST({name} AS numeric(18, 2){many})",
-            )
+            raise ConfigError.of(MartRefusal.CLICKHOUSE_DIGITS, column=name, type=self.type, many=many)
 
     @property
     def _digits(self) -> tuple[int, int] | None:

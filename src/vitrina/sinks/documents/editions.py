@@ -10,6 +10,7 @@ from uuid import uuid4
 from vitrina.domain.drift import Drift
 from vitrina.domain.errors import ConfigError, FatalError, RetryableError
 from vitrina.domain.events import Event
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.policy import split_prefix
 from vitrina.engine.job import Job, Step, StepDown, StepResult, fetch
 from vitrina.engine.work import Work
@@ -166,12 +167,10 @@ class Editions:
         foreign = [name for name, mark in served.items() if name not in ours and not self._is_ours(mark)]
         if not foreign:
             return
-        what = "an index" if self.mart in foreign else f"an alias of {', '.join(foreign)}"
         if not self.job.plan.adopt:
-            raise ConfigError(
-                f"{self.mart} is {what} that this pipeline did not make",
-                "choose another name, or set adopt: true to have it replaced by this pipeline's documents",
-            )
+            if self.mart in foreign:
+                raise ConfigError.of(MartRefusal.NOT_OUR_INDEX, mart=self.mart)
+            raise ConfigError.of(MartRefusal.NOT_OUR_ALIAS, mart=self.mart, indexes=foreign)
         log.warning("adopting", target=self.job.plan.target, replaces=foreign, note="whole documents are replaced")
 
     def _check_drift(self) -> None:
@@ -179,7 +178,9 @@ class Editions:
         fits = self.live is None or self.live.shape == self.shape.fingerprint
         drift = Drift.between(self.job.written_before, {c.name: c.type for c in self.shape.columns})
         if not fits and not self.job.options.rebuild and drift.is_refused(self.job.plan.on_drift):
-            raise ConfigError(f"{drift.said}, and {self.job.plan.target} has it otherwise", drift.remedy)
+            raise ConfigError.of(
+                MartRefusal.DRIFTED, target=self.job.plan.target, reason=drift.because, way=drift.therefore
+            )
 
     # ── creating ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,6 +9,7 @@ from typing import Self
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.pipeline import Plan
 from vitrina.sinks.documents.types import FieldType, checked_type
 from vitrina.sql.describe import Column
@@ -98,16 +99,13 @@ def digest_of(*parts: object) -> str:
 def check_key(columns: Sequence[Column], plan: Plan) -> None:
     """A ConfigError unless every row has one id, and the same row always has the same."""
     if not plan.key:
-        raise ConfigError("the pipeline names no key", "set key: [column, …]; it becomes the _id of a document")
+        raise ConfigError.of(MartRefusal.NO_ID)
     names = [c.name for c in columns]
     missing = [name for name in plan.key if name not in names]
     if missing:
-        raise ConfigError(f"key column {', '.join(missing)} is not in the query", f"it gives {', '.join(names)}")
+        raise ConfigError.of(MartRefusal.KEY_NOT_IN_QUERY, columns=missing, given=sorted(names))
     for column in columns:
         kind = FieldType.of(column.type)
         loose = kind.element in LOOSE or (kind.is_array and kind.element in CANONICAL)
         if column.name in plan.key and loose:
-            raise ConfigError(
-                f"key column {column.name} is of type {column.type}, in which one value can be written in several ways",
-                f"cast it in the query: CAST({column.name} AS text)",
-            )
+            raise ConfigError.of(MartRefusal.ID_LOOSE, column=column.name, type=column.type)

@@ -5,16 +5,14 @@
 What is not confirmed when a run begins is in doubt: the next one looks at the files that the manifest names.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from vitrina.domain.events import Event
-from vitrina.engine.job import Job, Mode, Step, StepResult, execute
+from vitrina.engine.job import Job, Step, StepResult
 from vitrina.failpoints import reach
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import IndexRepo
@@ -22,29 +20,22 @@ from vitrina.sinks.documents.intrusion import alone
 from vitrina.sinks.files.draft import Draft, Drafting, schema_of
 from vitrina.sinks.files.editions import FilesEditions
 from vitrina.sinks.files.store import FilesStore
+from vitrina.sinks.parquet.delivery import Make, RowDelivery
 from vitrina.sinks.parquet.loading import RowLoader
-from vitrina.sinks.parquet.mirror import RowMirror
-from vitrina.sinks.parquet.parsing import Text, to_arrow
-from vitrina.sinks.parquet.writer import VERSION, RowWriter
+from vitrina.sinks.parquet.writer import RowWriter
 
 
-class FilesDelivery(Mode):
-    """The mode itself knows of nothing but the shadow."""
+class FilesDelivery(RowDelivery):
+    """What steps write goes into a draft."""
 
-    mode: Mode | None = None  # once there is something to write to
     is_in_flight = False  # something is committed that the manifest does not name
 
-    def __init__(
-        self, job: Job, writer: RowWriter, make: Callable[[Job], Mode], store: FilesStore, epoch: int, unused: float
-    ) -> None:
-        self.job = job
-        self.writer = writer
-        self._make = make
+    def __init__(self, job: Job, writer: RowWriter, make: Make, store: FilesStore, epoch: int, unused: float) -> None:
+        super().__init__(job, writer, make, store, FilesEditions(store, job, writer, epoch, store.grace))
         self.store = store
         self.epoch = epoch
         self.unused_seconds = unused
-        self.editions = FilesEditions(store, job, writer, epoch, store.grace)
-        self.position = self.reached = job.position
+        self.reached = job.position
         self.schema = schema_of(writer.shape)
 
     def steps(self) -> Generator[Step, None, None]:
@@ -53,35 +44,29 @@ class FilesDelivery(Mode):
             yield from alone(self.job.plan.target, self._all_steps(), self._look_at_lease)
 
     def _all_steps(self) -> Iterator[Step]:
-        yield from self._keeping_position(self._open())
-        yield from map(self._with_files, self._mode_steps())
+        yield from self._keeping_position(self._open_files())
+        yield from map(self._with_files, self._mode_steps(self.job))
         yield from self._arrive()
         self.editions.make_ready()
         yield from self._keeping_position(self.editions.close())
         yield from self._sweep()
 
-    def _open(self) -> Iterator[Step]:
-        yield from self.editions.open()
-        self.job, writer = self.editions.job, self.editions.writer
-        assert isinstance(writer, RowWriter)
-        self.editions.await_created()
-        yield from self.editions.bind()
-        self.writer = replace(writer, loader=RowLoader(writer, self.schema, self._drafting, self.store.place.reaching))
-        self.job = replace(self.job, writer=self.writer)
+    def _open_files(self) -> Iterator[Step]:
+        yield from self._open()
         self.is_in_flight = self.editions.current.in_flight
-        if self._doubts:
-            yield from RowMirror(self.job, self.writer, self.store).steps()
-
-    def _mode_steps(self) -> Iterator[Step]:
-        repair = self._doubts or self.editions.loads_all or self.job.options.repair
-        options = replace(self.job.options, rebuild=False, repair=repair)
-        self.mode = self._make(replace(self.job, options=options))
-        yield from self.mode.steps()
+        yield from self._look()
 
     @property
-    def _doubts(self) -> bool:
-        """Somebody asked to look at the files themselves; or what the last run wrote may not be in them."""
-        return not self.editions.is_new and (self.job.options.repair or self.editions.current.in_flight)
+    def _types(self) -> Any:
+        return self.schema
+
+    @property
+    def _is_in_doubt(self) -> bool:
+        """What the last run wrote may not be in the files."""
+        return self.editions.current.in_flight
+
+    def _loader(self, writer: RowWriter) -> RowLoader:
+        return RowLoader(writer, self.schema, self._drafting, self.store.place.reaching)
 
     def wind_up(self) -> Iterator[Step]:
         """What was committed is in the files that are served, or in those that are gone on with."""
@@ -91,46 +76,21 @@ class FilesDelivery(Mode):
 
     # ── one step ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _keeping_position(self, steps: Iterator[Step]) -> Iterator[Step]:
-        """Steps around the mode leave the checkpoint where it is."""
-        for step in steps:
-            yield partial(self._keep_position, step)
-
-    def _keep_position(self, step: Step, conn: Connection) -> StepResult:
-        return replace(step(conn), position=self.position)
-
     def _with_files(self, step: Step) -> Step:
         return partial(self._commit, step)
 
     def _commit(self, step: Step, conn: Connection) -> StepResult:
         """The step, and what it wrote in the draft. The checkpoint follows when the manifest names it."""
-        self.writer.changes.clear()
-        reach("before shadow")
-        result = step(conn)
-        if self.writer.changes:
-            self._write(conn)
+        result = self._stepped(step, conn)
         self.reached = result.position
         return replace(result, position=self.position)
 
-    def _write(self, conn: Connection) -> None:
-        changes, shape, key = self.writer.changes, self.writer.shape, self.writer.shape.key
-        reach("before send")
-        fresh, written = self._rows(changes.fresh), self._rows(changes.written)
-        gone = to_arrow(shape, Text(b"".join(changes.deleted)), key, self.schema)
+    def _write(self, rows: Any, keys: Any, conn: Connection) -> None:
         with self.store.place.reaching():
-            keys = pa.concat_tables([gone, written.select([*key])])
-            self._draft.change(pa.concat_tables([fresh, written]), keys)
+            self._draft.change(rows, keys)
         reach("after send")
         IndexRepo(conn, self.job.pipeline_id).advance(self.editions.current.number, 0)
         self.is_in_flight = True
-        if changes.deleted:
-            statements = self.writer.statements(self.writer.prepare(conn, self.job.wanted)[0])
-            execute(conn, statements.bury(), [VERSION])
-        changes.clear()
-
-    def _rows(self, lines: list[bytes]) -> Any:
-        shape = self.writer.shape
-        return to_arrow(shape, Text(b"".join(lines)), shape.names, self.schema)
 
     @property
     def _draft(self) -> Draft:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from vitrina.domain.errors import ConfigError, RetryableError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.engine.job import Job, StepResult
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Edition
@@ -48,10 +49,7 @@ class FilesEditions(Editions):
     def _refuse_foreign(self, served: Mapping[str, Mark]) -> None:
         if [mark for mark in served.values() if not self._is_ours(mark)]:
             target = self.job.plan.target
-            raise ConfigError(
-                f"{target} has a manifest that this pipeline did not write",
-                f"choose another folder, or remove {target}{NAME}",
-            )
+            raise ConfigError.of(MartRefusal.NOT_OUR_FILES, target=target, manifest=NAME)
 
     def _name(self, number: int) -> str:
         return self.store.name_of(number)

@@ -4,8 +4,7 @@ A bucket that does not answer, or answers that it cannot now, is away: who needs
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ from vitrina.sinks.files.extra import bucket
 from vitrina.sinks.files.folder import Folder
 from vitrina.sinks.files.shelf import Shelf
 from vitrina.sinks.parquet.patience import Patience
+from vitrina.sinks.parquet.reaching import reaching
 
 FOLDER = "file://"
 BUCKETS = "s3:"  # by which all of them are known: one sign-in, and one endpoint
@@ -62,20 +62,9 @@ class Place:
         above = Path(self.url.removeprefix(FOLDER)).parent
         return "" if self.is_bucket or above.is_dir() else str(above)
 
-    @contextmanager
-    def reaching(self) -> Iterator[None]:
+    def reaching(self) -> AbstractContextManager[None]:
         """Whatever goes wrong with files is said, and whether the bucket is away is remembered."""
-        try:
-            yield
-        except OSError as error:
-            found = self._translated(error)
-            if found.neighbour:
-                self.neighbours.lose(BUCKETS, found.message)
-            elif self.is_bucket:
-                self.neighbours.hear(BUCKETS)
-            raise found from error
-        if self.is_bucket:
-            self.neighbours.hear(BUCKETS)
+        return reaching(self.neighbours, BUCKETS if self.is_bucket else "", self._translated)
 
     def _translated(self, error: OSError) -> VitrinaError:
         refuses = getattr(error, "refuses", None)

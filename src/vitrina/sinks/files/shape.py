@@ -1,6 +1,7 @@
 """The shape of a mart in files."""
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.pipeline import Plan
 from vitrina.sinks.parquet.shape import RowShape
 
@@ -12,7 +13,6 @@ class FilesShape(RowShape):
     def check_plan(cls, plan: Plan) -> None:
         """What files cannot do."""
         if plan.mode == "live":
-            said = "a mart in files is kept by mode full or incremental: every change writes a version of all of it"
-            raise ConfigError(said, "set mode: full, with a schedule; a table, an index or ClickHouse can be live")
+            raise ConfigError.of(MartRefusal.FILES_NOT_LIVE)
         if plan.adopt:
-            raise ConfigError("adopt is for an index, and files are none", "leave it out")
+            raise ConfigError.of(MartRefusal.FOR_AN_INDEX, fields=["adopt"], target=plan.target)

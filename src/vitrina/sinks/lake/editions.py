@@ -3,15 +3,19 @@
 from collections.abc import Mapping
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.engine.job import Job, StepResult
 from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.editions import Editions
 from vitrina.sinks.lake import catalogue
+from vitrina.sinks.lake.iceberg import LakeTable
 from vitrina.sinks.lake.shape import LakeShape
 from vitrina.sinks.lake.store import LakeStore
 from vitrina.sinks.parquet.writer import RowWriter
 from vitrina.stores import Mark
+
+DAY = 86_400.0
 
 
 class LakeEditions(Editions):
@@ -22,6 +26,23 @@ class LakeEditions(Editions):
     def __init__(self, store: LakeStore, job: Job, writer: RowWriter, epoch: int, grace: float) -> None:
         super().__init__(store, job, writer, epoch, grace)
 
+    @property
+    def table(self) -> LakeTable:
+        """That of the edition that is written."""
+        table = self.store.table(self.current.index)
+        assert table is not None
+        return table
+
+    @property
+    def pointer(self) -> catalogue.Pointer:
+        """The row of the catalogue that names its state."""
+        return self.store.built_at if self.current.is_building else self.store.served_at
+
+    @property
+    def keep_seconds(self) -> float:
+        """Of its snapshots; nobody reads what is being built."""
+        return 0 if self.current.is_building else self.job.settings.lake_snapshot_days * DAY
+
     def _look(self, conn: Connection) -> StepResult:
         self.store.look(conn)
         return super()._look(conn)
@@ -30,10 +51,7 @@ class LakeEditions(Editions):
         if [mark for mark in served.values() if not self._is_ours(mark)]:
             namespace, _, table = self.mart.partition(".")
             where = f"table_namespace = '{namespace}' AND table_name = '{table}'"
-            raise ConfigError(
-                f"the catalogue has a table {self.mart} that this pipeline did not make",
-                f"choose another name, or have it forgotten: DELETE FROM etl_lake.iceberg_tables WHERE {where}",  # noqa: S608 (for people)
-            )
+            raise ConfigError.of(MartRefusal.NOT_OUR_LAKE_TABLE, mart=self.mart, where=where)
 
     def _why_not(self, edition: Edition) -> str:
         """A table that an engine has divided, and the pipeline does not, was compared by no shadow."""
@@ -48,9 +66,7 @@ class LakeEditions(Editions):
 
     def _created(self, uuid: str, conn: Connection) -> StepResult:
         result = super()._created(uuid, conn)
-        table = self.store.table(self.current.index)
-        assert table is not None
-        catalogue.begin(conn, self.store.built_at, table.location)
+        catalogue.begin(conn, self.store.built_at, self.table.location)
         return result
 
     def _publish(self, conn: Connection) -> StepResult:

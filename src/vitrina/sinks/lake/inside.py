@@ -13,6 +13,7 @@ from functools import partial
 
 from vitrina.domain.errors import ConfigError, FatalError
 from vitrina.domain.events import Event
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.positions import FullPosition
 from vitrina.domain.run import Counts
 from vitrina.domain.wording import Data, Json
@@ -24,7 +25,7 @@ from vitrina.meta.db import Connection
 from vitrina.meta.repos.indexes import Edition
 from vitrina.sinks.documents.editions import Editions
 from vitrina.sinks.lake import catalogue
-from vitrina.sinks.lake.delivery import DAY, swept
+from vitrina.sinks.lake.delivery import swept
 from vitrina.sinks.lake.editions import LakeEditions
 from vitrina.sinks.lake.iceberg import LakeTable
 from vitrina.sinks.lake.store import LakeStore
@@ -82,7 +83,7 @@ class LakeInside(Mode):
 
     def __init__(self, job: Job, writer: RowWriter, store: LakeStore, epoch: int, grace: float) -> None:
         if job.checks:
-            raise ConfigError("checks are asked in the warehouse, where no row of this mart comes", "leave them out")
+            raise ConfigError.of(MartRefusal.CHECKS_IN_ENGINE)
         self.job = job
         self.store = store
         self.editions = InsideEditions(store, job, writer, epoch, grace)
@@ -101,7 +102,7 @@ class LakeInside(Mode):
             yield from self.editions.close()
             yield self._end
             if found.tallies or self.follows_lost:
-                yield from swept(self.store, self._table, self.job)
+                yield from swept(self.store, self.editions.table, self.job)
 
     @property
     def _errand(self) -> Errand:
@@ -121,7 +122,7 @@ class LakeInside(Mode):
 
     def _begin(self, conn: Connection) -> StepResult:
         """From the table as it is now: whoever worked on it before works for nobody."""
-        self.follows_lost = self.work.begin(conn, self._table.location)
+        self.follows_lost = self.work.begin(conn, self.editions.table.location)
         return StepResult(Event.ENGINE_BEGUN, fields={"read": How.INSIDE})
 
     def _ready(self, engine: Engine) -> Iterator[Step]:
@@ -143,7 +144,7 @@ class LakeInside(Mode):
     def _find(self, engine: Engine, conn: Connection) -> Found[Differing]:
         """Compared once; checked before anything is written."""
         found = Differing(engine.find(self.job.plan.select, self._kept))
-        before, work = self._table.count(), Work.prepare(self.job, conn)
+        before, work = self.editions.table.count(), Work.prepare(self.job, conn)
         self._check(engine, found, work)
         gone, missing = found.rows(Differs.GONE), found.rows(Differs.MISSING)
         read = before - gone + missing
@@ -197,20 +198,18 @@ class LakeInside(Mode):
         )
 
     def _adopt(self, conn: Connection) -> None:
-        old, new = self._table.location, self.work.location(conn)
-        catalogue.move(conn, self._pointer, old, new)
+        old, new = self.editions.table.location, self.work.location(conn)
+        catalogue.move(conn, self.editions.pointer, old, new)
         with self.store.place.reaching():
             self.store.tables[self.editions.current.index] = LakeTable.open(self.store.place.files, new)
 
     def _forget(self, conn: Connection) -> StepResult:
         """Snapshots that nobody reads any more; one is left for each part that was written."""
-        old = self._table.location
+        old = self.editions.table.location
         with self.store.place.reaching():
-            new = self._table.forget(
-                0 if self.editions.current.is_building else self.job.settings.lake_snapshot_days * DAY
-            )
+            new = self.editions.table.forget(self.editions.keep_seconds)
         if new:
-            catalogue.move(conn, self._pointer, old, new)
+            catalogue.move(conn, self.editions.pointer, old, new)
         return StepResult(Event.FINISHED, quiet=True)
 
     def _end(self, conn: Connection) -> StepResult:
@@ -221,7 +220,7 @@ class LakeInside(Mode):
 
     @property
     def _kept(self) -> Kept:
-        shape, table = self.editions.shape, self._table
+        shape, table = self.editions.shape, self.editions.table
         kept = Kept(
             f"{SPACE}.{self.work.table}",
             f"{SPACE}.{self.work.found}",
@@ -230,13 +229,3 @@ class LakeInside(Mode):
             shape.key,
         )
         return replace(kept, parts=max(table.buckets(name) for name in shape.key))
-
-    @property
-    def _pointer(self) -> catalogue.Pointer:
-        return self.store.built_at if self.editions.current.is_building else self.store.served_at
-
-    @property
-    def _table(self) -> LakeTable:
-        table = self.store.table(self.editions.current.index)
-        assert table is not None
-        return table

@@ -4,8 +4,7 @@ A bucket that does not answer, or answers that it cannot now, is away: who needs
 """
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from vitrina.domain.policy import LAKE_TARGET_PREFIX
 from vitrina.neighbours import Neighbours
 from vitrina.settings import Settings
 from vitrina.sinks.parquet.patience import LONG, Patience
+from vitrina.sinks.parquet.reaching import reaching
 
 if TYPE_CHECKING:
     from vitrina.sinks.lake.files import Files
@@ -83,19 +83,9 @@ class Place:
 
         return Bucket(self) if self.is_bucket else Folder(self.url)
 
-    @contextmanager
-    def reaching(self) -> Iterator[None]:
+    def reaching(self) -> AbstractContextManager[None]:
         """Whatever goes wrong with files is said, and whether the store is away is remembered."""
-        try:
-            yield
-        except OSError as error:
-            found = self._translated(error)
-            if found.neighbour:
-                self.neighbours.lose(LAKE_TARGET_PREFIX, found.message)
-            else:
-                self.neighbours.hear(LAKE_TARGET_PREFIX)
-            raise found from error
-        self.neighbours.hear(LAKE_TARGET_PREFIX)
+        return reaching(self.neighbours, LAKE_TARGET_PREFIX, self._translated)
 
     def _translated(self, error: OSError) -> VitrinaError:
         said = SAID.search(str(error)) if self.is_bucket else None

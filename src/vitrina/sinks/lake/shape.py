@@ -7,6 +7,7 @@ from typing import Any, Self
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.partitions import AS_IS, TIMES, PartitionField
 from vitrina.domain.pipeline import Plan
 from vitrina.domain.refusals import Refusal
@@ -60,10 +61,9 @@ class LakeShape(RowShape):
     def check_plan(cls, plan: Plan) -> None:
         """What a table of a lake cannot do."""
         if plan.publish == "atomic":
-            remedy = "leave it out; run --rebuild replaces the table at once"
-            raise ConfigError("publish: atomic is for tables of the warehouse", remedy)
+            raise ConfigError.of(MartRefusal.LAKE_NOT_ATOMIC)
         if plan.adopt:
-            raise ConfigError("adopt is for an index, and a table of a lake is none", "leave it out")
+            raise ConfigError.of(MartRefusal.FOR_AN_INDEX, fields=["adopt"], target=plan.target)
 
     @property
     def fingerprint(self) -> str:

@@ -7,6 +7,7 @@ from typing import Self
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.pipeline import Plan
 from vitrina.engine.pieces import column_of
 from vitrina.sinks.documents.shape import COMMA, DOCUMENT, Shape, check_key, digest_of
@@ -106,7 +107,4 @@ class RowShape(Shape):
         for column in self.columns:
             type_ = KeptType.of(column)
             if column.name in self.key and (type_.kept in NO_KEYS or type_.is_list or type_.checked):
-                raise ConfigError(
-                    f"key column {column.name} is {column.type}, by which rows in Parquet cannot be told apart",
-                    f"cast it in the query: CAST({column.name} AS text)",
-                )
+                raise ConfigError.of(MartRefusal.PARQUET_KEY, column=column.name, type=column.type)

@@ -11,6 +11,7 @@ from typing import Self
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.sql.describe import Column
 
 ARRAY = "[]"
@@ -110,7 +111,6 @@ def _decimal(element: str) -> tuple[str, str] | None:
 def _refusal(column: Column) -> ConfigError:
     name, type_ = column.name, column.type
     if type_.startswith("numeric") and not type_.endswith(ARRAY):
-        said = f"column {name} is {type_}, and Parquet keeps decimals of a fixed scale, of {MOST_DIGITS} digits at most"
-        return ConfigError(said, f"cast it in the query: CAST({name} AS numeric(18, 2))")
-    remedy = f"cast it in the query: CAST({name} AS text){', or to_jsonb' if type_.endswith(ARRAY) else ''}"
-    return ConfigError(f"column {name} is {type_}, for which Parquet has no exact type", remedy)
+        return ConfigError.of(MartRefusal.PARQUET_DIGITS, column=name, type=type_, digits=MOST_DIGITS)
+    code = MartRefusal.PARQUET_LIST if type_.endswith(ARRAY) else MartRefusal.PARQUET_TYPE
+    return ConfigError.of(code, column=name, type=type_)

@@ -3,6 +3,7 @@
 from importlib.metadata import EntryPoint
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.policy import split_prefix
 from vitrina.plug_ins import brought
 from vitrina.settings import Settings
@@ -29,10 +30,7 @@ class PluginSink(DocumentSink):
         found = _registered()
         if self.prefix not in found:
             known = ", ".join(f"{name}:" for name in sorted(found)) or "none"
-            raise ConfigError(
-                f"no writer is registered for {self.prefix}: (known besides tables, es: and os: {known})",
-                f"install the package that has it as an entry point of group {WRITERS}, here and where runners run",
-            )
+            raise ConfigError.of(MartRefusal.NO_WRITER, prefix=self.prefix, known=known, group=WRITERS)
         store: Store = found[self.prefix].load()(name)
         return store
 

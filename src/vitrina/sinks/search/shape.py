@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.pipeline import Plan
 from vitrina.sinks.documents.shape import Shape, check_key, digest_of
 from vitrina.sinks.search.types import KEYWORD, NESTED, TEXT, mapping_of
@@ -71,10 +72,7 @@ def _check_fields(mapping: Mapping[str, Any], settings: Mapping[str, Any]) -> No
     allowed = settings.get("mapping.total_fields.limit") or _limit_within(settings) or MOST_FIELDS
     fields = count_fields(mapping)
     if str(allowed).isdigit() and fields > int(allowed):
-        raise ConfigError(
-            f"the documents have {fields:,} fields, with those in other fields, and the index allows {int(allowed):,}",
-            f"leave some out, or raise settings: {{mapping.total_fields.limit: {fields}}}",
-        )
+        raise ConfigError.of(MartRefusal.TOO_MANY_FIELDS, fields=fields, allowed=int(allowed))
 
 
 def _limit_within(settings: Mapping[str, Any]) -> Any:
@@ -100,7 +98,7 @@ def _field(column: Column, key: Sequence[str], lists: frozenset[str]) -> dict[st
 def _check_names(names: Sequence[str], plan: Plan) -> None:
     unknown = sorted(set(plan.mapping) - set(names))
     if unknown:
-        raise ConfigError(f"mapping names {', '.join(unknown)}, which the query does not give", "correct the name")
+        raise ConfigError.of(MartRefusal.MAPPING_NOT_GIVEN, fields=unknown)
     dotted = [name for name in names if "." in name or name.startswith("_") or not name.strip()]
     if dotted:
-        raise ConfigError(f"column {dotted[0]!r} cannot be a field of an index", "give it another name with AS")
+        raise ConfigError.of(MartRefusal.NO_FIELD_NAME, column=dotted[0])

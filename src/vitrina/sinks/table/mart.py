@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.mart_refusals import MartRefusal
 from vitrina.domain.policy import split_table
 from vitrina.engine.mart import STAMP, Mart, Wanted, without_length
 from vitrina.engine.sealing import Seal, is_sealed
@@ -85,11 +86,7 @@ def inspect(conn: Connection, schema: str, table: str) -> dict[str, MartColumn]:
 def check_width(columns: Sequence[Column]) -> None:
     """A ConfigError for more columns than can be staged: a run may have to at any time."""
     if len(columns) > MOST_COLUMNS:
-        raise ConfigError(
-            f"the query gives {len(columns):,} columns, and {MOST_COLUMNS:,} are the most: a table of Postgres has"
-            " 1,600, and Vitrina needs one of them where rows are staged",
-            "leave some out, put several into one jsonb or array, or make two marts with the same key",
-        )
+        raise ConfigError.of(MartRefusal.TOO_MANY_COLUMNS, count=len(columns), most=MOST_COLUMNS)
 
 
 def _missing_ddl(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.Composed]:
@@ -101,7 +98,7 @@ def _missing_ddl(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.Co
 
 def _required_key(target: str, key: Sequence[str], columns: Sequence[Column]) -> Sequence[str]:
     if not key:
-        raise ConfigError(f"{target} does not exist and the pipeline names no key", "set key: [column, …]")
+        raise ConfigError.of(MartRefusal.NO_KEY_OF_NEW, target=target)
     _check_key_columns(key, {c.name for c in columns})
     return key
 
@@ -109,10 +106,7 @@ def _required_key(target: str, key: Sequence[str], columns: Sequence[Column]) ->
 def _check_key_columns(key: Sequence[str], names: set[str]) -> None:
     missing = [name for name in key if name not in names]
     if missing:
-        raise ConfigError(
-            f"key column {', '.join(missing)} is not in the query",
-            f"the query gives {', '.join(sorted(names))}",
-        )
+        raise ConfigError.of(MartRefusal.KEY_NOT_IN_QUERY, columns=missing, given=sorted(names))
 
 
 def _create_table(schema: str, table: str, columns: Sequence[Column], key: Sequence[str]) -> sql.Composed:
@@ -130,20 +124,24 @@ def _resolve_drift(wanted: Wanted, found: Mapping[str, MartColumn]) -> list[sql.
     retyped = [c for c in kept if c.type != found[c.name].type and not _is_same_type(c.type, before[c.name])]
     if gone:
         drop = ", ".join(f"DROP COLUMN {name}" for name in gone)
-        raise ConfigError(
-            f"drift: the query no longer gives {', '.join(gone)}, which {target} has",
-            f"put it back into the query, or ALTER TABLE {target} {drop}",
-        )
+        raise ConfigError.of(MartRefusal.COLUMNS_GONE, columns=gone, target=target, drop=drop)
     if retyped:
         said = ", ".join(f"{c.name} from {before[c.name]} to {c.type}" for c in retyped)
-        raise ConfigError(
-            f"drift: the query changed the type of {said}; {target} has {found[retyped[0].name].type}",
-            f"cast it back in the query, or ALTER TABLE {target} ALTER COLUMN {retyped[0].name} TYPE {retyped[0].type}",
+        raise ConfigError.of(
+            MartRefusal.COLUMNS_RETYPED,
+            changes=said,
+            target=target,
+            mart_type=found[retyped[0].name].type,
+            column=retyped[0].name,
+            type=retyped[0].type,
         )
     if missing and wanted.on_drift != "add":
-        raise ConfigError(
-            f"drift: {target} has no column {', '.join(c.name for c in missing)}",
-            f"set on_drift: add, or ALTER TABLE {target} ADD COLUMN {missing[0].name} {missing[0].type}",
+        raise ConfigError.of(
+            MartRefusal.COLUMNS_MISSING,
+            target=target,
+            columns=[c.name for c in missing],
+            column=missing[0].name,
+            type=missing[0].type,
         )
     add = sql.SQL("ALTER TABLE {} ADD COLUMN {} {}")
     return [add.format(sql.Identifier(*split_table(target)), c.identifier, c.sql_type) for c in missing]
@@ -165,13 +163,10 @@ def _fit(conn: Connection, wanted: Wanted, found: Mapping[str, MartColumn], uniq
     key = wanted.key or next((row["columns"] for row in unique if row["primary"]), [])
     where = f"{schema}.{table}"
     if not key:
-        raise ConfigError(f"{where} has no primary key and the pipeline names no key", "set key: [column, …]")
+        raise ConfigError.of(MartRefusal.NO_KEY_OF_TABLE, target=where)
     _check_key_columns(key, {c.name for c in columns})
     if not any(sorted(row["columns"]) == sorted(key) for row in unique):
-        raise ConfigError(
-            f"{where} has no unique index on its key ({', '.join(key)})",
-            f"ALTER TABLE {where} ADD PRIMARY KEY ({', '.join(key)})",
-        )
+        raise ConfigError.of(MartRefusal.NO_UNIQUE_INDEX, target=where, key=list(key))
     written = [c for c in columns if c.name in found]
     _check_columns(conn, where, written, found)
     stamp = found.get(STAMP)
@@ -201,16 +196,15 @@ def _check_columns(conn: Connection, where: str, written: Sequence[Column], foun
     names = {c.name for c in written} | {STAMP}
     needed = [name for name, column in found.items() if column.required and name not in names]
     if needed:
-        raise ConfigError(f"{where} needs a value for {', '.join(needed)}, which the query does not give")
+        raise ConfigError.of(MartRefusal.VALUE_NEEDED, target=where, columns=needed)
     computed = [c.name for c in written if found[c.name].generated]
     if computed:
-        raise ConfigError(f"column {', '.join(computed)} of {where} is generated", "leave it out of the query")
+        raise ConfigError.of(MartRefusal.COLUMN_GENERATED, columns=computed, target=where)
     for column in written:
         mart_type = found[column.name].type
         if column.type != mart_type and not fits(conn, column.type, mart_type):
-            raise ConfigError(
-                f"drift: column {column.name} of {where} is {mart_type}, the query gives {column.type}",
-                f"cast it in the query: CAST({column.name} AS {mart_type})",
+            raise ConfigError.of(
+                MartRefusal.COLUMN_OTHERWISE, column=column.name, target=where, mart_type=mart_type, type=column.type
             )
         if column.type != mart_type:
             refuse_foreign_code(conn, column, mart_type)

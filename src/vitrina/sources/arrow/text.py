@@ -3,6 +3,8 @@
 from collections.abc import Collection
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.refusals import Refusal
+from vitrina.domain.source_refusals import SourceRefusal
 
 MAX_BYTES = 1_000_000
 
@@ -12,12 +14,12 @@ def check_text(text: str, schemas: Collection[str]) -> str:
     schemas of their own, and the setting that allows those of Postgres does not name them."""
     del schemas
     if len(text.encode(errors="replace")) > MAX_BYTES:
-        raise ConfigError(f"the query is longer than {MAX_BYTES:,} bytes")
+        raise ConfigError.of(Refusal.QUERY_TOO_LONG, bytes=MAX_BYTES)
     if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
-        raise ConfigError("the query contains a NUL character, or half a character (a lone surrogate)")
+        raise ConfigError.of(Refusal.NUL_CHARACTER if "\0" in text else Refusal.HALF_CHARACTER)
     bare = text.strip().removesuffix(";").strip()
     if not bare:
-        raise ConfigError("the query is empty")
+        raise ConfigError.of(SourceRefusal.QUERY_EMPTY)
     return bare
 
 

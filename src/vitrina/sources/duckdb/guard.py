@@ -15,6 +15,10 @@ import duckdb
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Code, Finding, Phrase
+from vitrina.domain.reasons import Reason
+from vitrina.domain.refusals import Refusal
+from vitrina.domain.source_refusals import SourceRefusal
+from vitrina.domain.wording import NESTED, Because
 from vitrina.sources.arrow.text import wrapped
 from vitrina.sources.duckdb.kind import of_depth
 from vitrina.sources.duckdb.place import NAME, first_line
@@ -56,7 +60,7 @@ class Uses:
 
     functions: dict[str, bool] = field(default_factory=dict)  # by name: whether one stands where a table does
     tables: set[tuple[str, str, str]] = field(default_factory=set)  # catalogue, schema, name
-    wrong: list[str] = field(default_factory=list)
+    wrong: list[Because] = field(default_factory=list)
     clock: set[str] = field(default_factory=set)
 
 
@@ -64,9 +68,7 @@ def judge(conn: duckdb.DuckDBPyConnection, select: str, allowed: Collection[str]
     """What is wrong with it, and what is worth saying. It is parsed, and not executed."""
     with of_depth():
         uses = _uses(conn, select)
-    findings = [
-        Finding("error", "", Code.REFUSED, {"error": said, "remedy": "write one plain SELECT"}) for said in uses.wrong
-    ]
+    findings = [Finding("error", "", Code.NO_PLAIN_SELECT, {NESTED: said}) for said in uses.wrong]
     findings += _of_tables(uses)
     known = {row[0]: row[1:] for row in conn.execute(FUNCTIONS, [sorted(uses.functions)]).fetchall()}
     for name, is_table in sorted(uses.functions.items()):
@@ -81,15 +83,13 @@ def check_one_select(conn: duckdb.DuckDBPyConnection, select: str) -> None:
         try:
             statements = conn.extract_statements(text)
         except duckdb.Error as error:
-            raise ConfigError(f"the query does not parse: {first_line(error)}") from error
+            raise ConfigError.of(Refusal.NOT_PARSED, error=first_line(error)) from error
         if len(statements) != 1:
-            raise ConfigError(f"the query must be one SELECT, not {len(statements)} statements")
+            raise ConfigError.of(Refusal.SEVERAL_STATEMENTS, count=len(statements))
         if statements[0].type != duckdb.StatementType.SELECT:
-            raise ConfigError(
-                "the query must be a SELECT", "of PIVOT, write its SELECT with FILTER, or name its columns"
-            )
+            raise ConfigError.of(SourceRefusal.SELECT_OF_PIVOT)
         if statements[0].named_parameters:
-            raise ConfigError("the query has a parameter", "write the value")
+            raise ConfigError.of(SourceRefusal.HAS_PARAMETER)
 
 
 def _uses(conn: duckdb.DuckDBPyConnection, select: str) -> Uses:
@@ -107,7 +107,7 @@ def _uses(conn: duckdb.DuckDBPyConnection, select: str) -> Uses:
             for parsed in _of_view(conn, views[view]):
                 _look(parsed, uses)
         seen |= behind
-    raise ConfigError("the query reads views that are nested too deeply")
+    raise ConfigError.of(SourceRefusal.VIEWS_TOO_DEEP)
 
 
 def _parsed(conn: duckdb.DuckDBPyConnection, select: str) -> Any:
@@ -115,7 +115,7 @@ def _parsed(conn: duckdb.DuckDBPyConnection, select: str) -> Any:
     assert row is not None
     found = json.loads(row[0])
     if found.get("error"):
-        raise ConfigError(f"the query must be a SELECT: {found.get('error_message')}")
+        raise ConfigError.of(SourceRefusal.NO_SELECT_OF_DUCKDB, error=str(found.get("error_message")))
     return found
 
 
@@ -131,7 +131,7 @@ def _of_view(conn: duckdb.DuckDBPyConnection, definition: str) -> list[Any]:
         with suppress(ConfigError):
             parsed.append(_parsed(conn, definition[found.end() :].strip().rstrip(";")))
     if not parsed:
-        raise ConfigError("the query reads a view that cannot be read", "read its tables")
+        raise ConfigError.of(SourceRefusal.VIEW_UNREADABLE)
     return parsed
 
 
@@ -149,11 +149,12 @@ def _look(node: Any, uses: Uses) -> None:
 def _look_at(node: Mapping[str, Any], uses: Uses) -> None:
     type_ = str(node.get("type", ""))
     if type_.endswith("_NODE") and type_ not in QUERIES:
-        uses.wrong.append(f"{type_.removesuffix('_QUERY_NODE').removesuffix('_NODE')} inside a SELECT")
+        word = type_.removesuffix("_QUERY_NODE").removesuffix("_NODE")
+        uses.wrong.append(Reason.WRITES_INSIDE.of(word=word))
     elif type_ == "SHOW_REF":
-        uses.wrong.append("DESCRIBE, SHOW and SUMMARIZE tell of the catalogue")
+        uses.wrong.append(Reason.TELLS_CATALOGUE.of())
     elif node.get("class") == "PARAMETER":
-        uses.wrong.append("a parameter")
+        uses.wrong.append(Reason.PARAMETER.of())
     elif type_ == "BASE_TABLE":
         uses.tables.add((node.get("catalog_name", ""), node.get("schema_name", ""), node.get("table_name", "")))
     elif node.get("class") == "COLUMN_REF" and (name := _word(node["column_names"])):
@@ -166,7 +167,7 @@ def _look_at(node: Mapping[str, Any], uses: Uses) -> None:
         uses.clock |= {_name(node)} & (CLOCK - {"age"})
         uses.clock |= {"age"} if _name(node) == "age" and len(node.get("arguments", ())) == 1 else set()
     if isinstance(sample := node.get("sample"), Mapping) and not sample.get("repeatable"):
-        uses.wrong.append("a sample that is another at every call (write REPEATABLE)")
+        uses.wrong.append(Reason.SAMPLE_CHANGES.of())
 
 
 def _word(names: Sequence[Any]) -> str:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import duckdb
 
 from vitrina.domain.errors import ConfigError, DatabaseLost
+from vitrina.domain.source_refusals import SourceRefusal
 from vitrina.settings import Settings
 from vitrina.sources.duckdb.spill import Spill, sweep
 
@@ -47,14 +48,14 @@ class Lake:
         try:
             parts = urlsplit(url)
         except ValueError as error:
-            raise ConfigError("the address of a source in DuckDB names no absolute path", REMEDY) from error
+            raise ConfigError.of(SourceRefusal.DUCKDB_NO_PATH) from error
         given = parse_qs(parts.query, keep_blank_values=True)
         if parts.netloc or not parts.path or (unknown := sorted(given.keys() - KNOWN)):
             said = f"knows no {unknown[0]}" if not parts.netloc and parts.path else "names no absolute path"
             raise ConfigError(f"the address of a source in DuckDB {said}", REMEDY)
         path, threads = unquote(parts.path), given.get("threads", ["2"])[-1]
         if not threads.isdecimal() or int(threads) < 1:
-            raise ConfigError("the address of a source in DuckDB has threads that are no number", "threads=2")
+            raise ConfigError.of(SourceRefusal.DUCKDB_THREADS)
         is_folder = path.endswith("/") or Path(path).is_dir()
         more = [os.path.join(folder, "") for folder in given.get("files", [])]
         own = [os.path.join(path, "")] if is_folder else []
@@ -63,13 +64,13 @@ class Lake:
     def open(self, settings: Settings) -> "Instance":
         """In memory, with the file attached for reading."""
         if not (self.path.is_dir() if self.is_folder else self.path.is_file()):
-            what = "folder" if self.is_folder else "file"
-            raise ConfigError(f"there is no {what} {self.path} that this process may see", REMEDY)
+            code = SourceRefusal.DUCKDB_NO_FOLDER if self.is_folder else SourceRefusal.DUCKDB_NO_FILE
+            raise ConfigError.of(code, path=str(self.path))
         sweep()
         try:
             conn = duckdb.connect(":memory:", config={**CLOSED, "threads": self.threads, "memory_limit": self.memory})
         except duckdb.Error as error:
-            raise ConfigError(f"DuckDB cannot be set up: {first_line(error)}", "memory=1GB&threads=2") from error
+            raise ConfigError.of(SourceRefusal.DUCKDB_SETTINGS, error=first_line(error)) from error
         instance = Instance(conn, Spill.make())
         try:
             for statement in self._statements(instance.spill.path, settings.temp_file_limit):

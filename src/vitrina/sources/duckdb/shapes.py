@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.source_refusals import SourceRefusal
 from vitrina.sources.arrow.forms import ELEMENTS
 from vitrina.sources.arrow.names import checked
 from vitrina.sources.arrow.reader import Shaped
@@ -76,8 +77,9 @@ def _form(name: str, type_: Any) -> Form:
         return Form("text", "CAST({x} AS VARCHAR)")
     if type_.id in NESTED:
         return _nested(type_)
-    said = f"column {name} is {type_}, which Postgres has no type for that fits"
-    raise ConfigError(said, REMEDIES.get(type_.id, "CAST(x AS VARCHAR)"))
+    raise ConfigError.of(
+        SourceRefusal.DUCKDB_TYPE, column=name, type=str(type_), way=REMEDIES.get(type_.id, "CAST(x AS VARCHAR)")
+    )
 
 
 def _nested(type_: Any) -> Form:

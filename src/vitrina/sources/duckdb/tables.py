@@ -9,6 +9,7 @@ import duckdb
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Finding
+from vitrina.domain.source_refusals import SourceRefusal
 from vitrina.sources.duckdb.kind import tables_of
 from vitrina.sources.duckdb.parquet import SUFFIX, files_below, rows_of
 from vitrina.sources.duckdb.place import Lake, identifier
@@ -63,8 +64,7 @@ class Views:
         if not files or made == name:
             return
         if made:
-            said = f"{'.'.join(made)} and {'.'.join(name)} differ in nothing but case, which DuckDB does not tell apart"
-            raise ConfigError(said, "rename the files of one")
+            raise ConfigError.of(SourceRefusal.DUCKDB_CASE, one=".".join(made), other=".".join(name))
         rows = rows_of(conn, files)
         conn.execute(f"CREATE SCHEMA IF NOT EXISTS {identifier(schema)}")
         relation = f"{identifier(schema)}.{identifier(table)}"

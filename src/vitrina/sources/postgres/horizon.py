@@ -7,6 +7,9 @@ transactions, then the data. Taken together in one statement, or in one snapshot
 from datetime import timedelta
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.reasons import Reason
+from vitrina.domain.source_refusals import SourceRefusal
+from vitrina.domain.wording import Because
 from vitrina.meta.db import Connection, fetch_all, fetch_one, queries
 from vitrina.meta.refusals import quoted
 from vitrina.meta.services import find_service
@@ -25,12 +28,9 @@ def take_horizon(conn: Connection, margin: timedelta) -> Horizon:
     row = fetch_one(conn, SQL["oldest"])
     assert row is not None
     if row["blind"]:
-        raise _blind(conn, "another session's transaction is hidden from it")
+        raise _blind(conn, Reason.HIDDEN_FROM_IT.of())
     if row["untracked"]:
-        raise ConfigError(
-            f"track_activities is off in a session of {row['untracked']}, so its transactions cannot be seen",
-            "turn it on for that role",
-        )
+        raise ConfigError.of(SourceRefusal.SESSION_UNTRACKED, role=row["untracked"])
     prepared = fetch_one(conn, SQL["prepared"])
     if prepared:
         return Horizon(None, row["now"], prepared)
@@ -43,16 +43,13 @@ def take_horizon(conn: Connection, margin: timedelta) -> Horizon:
 def _check_sight(conn: Connection) -> None:
     sight = fetch_all(conn, SQL["sight"])[0]
     if sight["standby"]:
-        raise ConfigError(
-            "the source is a standby, which does not show the primary's open transactions", "use mode: full"
-        )
+        raise ConfigError.of(SourceRefusal.STANDBY_HORIZON)
     if not sight["track_activities"]:
-        raise ConfigError("track_activities is off at the source, so open transactions cannot be seen", "turn it on")
+        raise ConfigError.of(SourceRefusal.UNTRACKED)
     if not sight["sees_all"]:
-        raise _blind(conn, "it lacks pg_read_all_stats")
+        raise _blind(conn, Reason.LACKS_STATS.of())
 
 
-def _blind(conn: Connection, reason: str) -> ConfigError:
+def _blind(conn: Connection, reason: Because) -> ConfigError:
     role, who = conn.info.user, find_service(conn).administrator
-    said = f"{role}, who reads, cannot see other sessions' transactions ({reason}): the safe horizon is unknown"
-    return ConfigError(said, f"GRANT pg_read_all_stats TO {quoted(role)}, as {who}; or use mode: full")
+    return ConfigError.of(SourceRefusal.BLIND, role=role, reason=reason, grantee=quoted(role), who=who)

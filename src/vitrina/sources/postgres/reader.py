@@ -125,7 +125,7 @@ class PostgresReader(Source):
             names, types = self._described(query)
         with self.copy_out(query, "text") as copy:
             lines = iter(copy)
-            while some := [bytes(line) for line in islice(lines, size)]:
+            while some := list(islice(lines, size)):
                 yield Batch.joined(names, types, some)
 
     def fetch(self, query: sql.Composable, args: Sequence[str | None] = ()) -> list[Row]:

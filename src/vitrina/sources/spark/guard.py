@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
 from vitrina.domain.findings import Code, Finding, Phrase
+from vitrina.domain.reasons import Reason
+from vitrina.domain.wording import NESTED, Because
 from vitrina.sources.spark.tokens import Token, read_at, tokens
 
 RUNS_CODE = {"java_method", "reflect", "try_reflect"}
@@ -47,10 +49,8 @@ def judge(select: str, plan: str, allowed: Collection[str]) -> list[Finding]:
     words = tokens(select)
     wrong = [*_wrong(words)]
     if found := PLAN.search(plan):
-        wrong.append(f"it would do more than read ({found[1]})")
-    findings = [
-        Finding("error", "", Code.REFUSED, {"error": said, "remedy": "write one plain SELECT"}) for said in wrong
-    ]
+        wrong.append(Reason.DOES_MORE.of(what=found[1]))
+    findings = [Finding("error", "", Code.NO_PLAIN_SELECT, {NESTED: said}) for said in wrong]
     called = {word.text.lower() for word, after in pairwise(words) if word.is_name and after.text == "("}
     called |= _bare(words, WHO) | set(WHO[:1] if ASKS_WHO.search(plan) else ())
     for name in sorted(called - set(allowed)):
@@ -69,24 +69,24 @@ def _bare(words: Sequence[Token], known: Collection[str]) -> set[str]:
     return {word.text for before, word in pairs if word.kind == "word" and before.text != "." and word.text in known}
 
 
-def _wrong(words: Sequence[Token]) -> Iterator[str]:
+def _wrong(words: Sequence[Token]) -> Iterator[Because]:
     texts = [word.text for word in words]
     if ";" in texts:
-        yield "it is more than one statement"
+        yield Reason.SEVERAL_STATEMENTS.of()
     for n, word in enumerate(words):
         after = words[n + 1] if n + 1 < len(words) else Token("", "")
         beyond = words[n + 2] if n + 2 < len(words) else Token("", "")
         if word == Token("word", "using") and after.kind == "string":
-            yield "it runs a script (USING)"
+            yield Reason.RUNS_SCRIPT.of()
         if word == Token("word", "with") and after.text == "(":
-            yield "it sets options of a table (WITH (…))"
+            yield Reason.SETS_OPTIONS.of()
         if word.is_name and after.text == "." and beyond.kind == "quoted" and _is_file(word, beyond):
-            yield f"it reads a file by its path ({word.text}.`{beyond.text}`): have it a table of the catalogue"
+            yield Reason.READS_PATH.of(path=f"{word.text}.`{beyond.text}`")
         if word == Token("word", "tablesample") and "repeatable" not in _past_parentheses(texts, n + 1):
-            yield "a sample is another at every call (write REPEATABLE)"
+            yield Reason.SAMPLE_CHANGES.of()
     for table, path in read_at(words):
         if path.kind == "word" and FORMATS.fullmatch(table.text.lower()):
-            yield f"it reads a file by its path ({table.text}.{path.text}): call the table otherwise"
+            yield Reason.LIKE_A_PATH.of(path=f"{table.text}.{path.text}")
 
 
 def _past_parentheses(texts: Sequence[str], at: int) -> Sequence[str]:

@@ -16,6 +16,7 @@ from psycopg import IsolationLevel, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.source_refusals import SourceRefusal
 from vitrina.meta.db import (
     PINNED,
     TEMP_FILES,
@@ -99,9 +100,7 @@ class ParallelPostgres(PostgresReader):
 
 def _refuse_marks(select: str) -> None:
     if "?" in UNPARSED.sub("", select):
-        raise ConfigError(
-            "an operator with ? in it cannot be read in parallel", "call its function: jsonb_exists(a, b)"
-        )
+        raise ConfigError.of(SourceRefusal.PARALLEL_OPERATOR)
 
 
 def _given(select: str, columns: Sequence[Column]) -> sql.Composed:
@@ -119,8 +118,7 @@ def _as_text(column: Column) -> sql.Composable:
         return sql.SQL("CASE WHEN {0} IS NOT NULL THEN pg_catalog.concat({0}) END").format(value)
     if column.type.endswith("[]"):
         if column.type.removesuffix("[]") not in LISTS:
-            said = f"column {column.name} is {column.type}, which is not read in parallel"
-            raise ConfigError(said, "read it from a source of postgresql://, or cast it in the query")
+            raise ConfigError.of(SourceRefusal.PARALLEL_TYPE, column=column.name, type=column.type)
         return sql.SQL(FLAT).format(value, sql.Literal(f"{column.name} {DEEP}"))
     return sql.SQL("{}::text").format(value)
 
@@ -188,13 +186,11 @@ def _host(parts: Mapping[str, Any]) -> str:
     """As an address has it; what the engine would not be told is refused."""
     host = str(parts.get("host") or "")
     if not host or host.startswith("/"):
-        said = "the engine cannot reach a Postgres by a socket"
-        raise ConfigError(said, f"write {SCHEME}://reader@host:5432/database")
+        raise ConfigError.of(SourceRefusal.PARALLEL_ADDRESS, scheme=SCHEME)
     if "," in host:
-        raise ConfigError("a snapshot is one server's, and the address has several hosts", "name one")
+        raise ConfigError.of(SourceRefusal.PARALLEL_HOSTS)
     if lost := sorted(name for name in parts if name not in CARRIED | OURS):
-        said = f"the engine is not told {lost[0]} of an address of {SCHEME}://"
-        raise ConfigError(said, "leave it out, or read from a source of postgresql://")
+        raise ConfigError.of(SourceRefusal.PARALLEL_OPTION, option=lost[0], scheme=SCHEME)
     return f"[{host}]" if ":" in host else host
 
 
@@ -214,6 +210,6 @@ def _options(snapshot: str, settings: Mapping[str, str]) -> dict[str, str]:
 def open_reader(address: Address, abilities: Abilities) -> ParallelPostgres:
     """Two ways to one server: ours, and that of the engine."""
     if not address.settings.lake_engine:
-        raise ConfigError(f"source {address.name!r} is read by an engine, and there is none", "set VITRINA_LAKE_ENGINE")
+        raise ConfigError.of(SourceRefusal.NO_ENGINE, name=address.name)
     url = "postgresql" + address.url[len(SCHEME) :]
     return ParallelPostgres(address.name, abilities, connect(url, "reader"), address.reading, url, address.settings)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import types as st
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.source_refusals import SourceRefusal
 from vitrina.sources.arrow.forms import ELEMENTS
 from vitrina.sources.arrow.names import checked
 from vitrina.sources.arrow.reader import Shaped
@@ -56,8 +57,7 @@ def _form(name: str, type_: st.DataType) -> Form:
         return Form(f"{element}[]")
     if isinstance(type_, NESTED):
         return Form("jsonb", JSON)
-    said = f"column {name} is {type_.simpleString()}, which Postgres has no type for that fits"
-    raise ConfigError(said, "CAST(x AS STRING)")
+    raise ConfigError.of(SourceRefusal.SPARK_TYPE, column=name, type=type_.simpleString())
 
 
 def _plain(type_: Any) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Finding
 from vitrina.domain.reasons import Reason
+from vitrina.domain.refusals import Refusal
 from vitrina.meta.db import Connection, transaction
 from vitrina.sql.calls import resolve_uses
 from vitrina.sql.dependencies import Needs, find_needs, needs_of
@@ -55,7 +56,7 @@ def understand(
     try:
         return _understand(conn, settings, select, key, overrides or {})
     except RecursionError as error:
-        raise ConfigError("the query is nested too deeply to be live", "use mode full on a schedule") from error
+        raise ConfigError.of(Refusal.TOO_DEEP_TO_BE_LIVE) from error
 
 
 def _understand(
@@ -100,7 +101,7 @@ def _put(own: Occurrence, occurrences: Sequence[Occurrence]) -> tuple[Occurrence
     others = [occurrence for occurrence in occurrences if occurrence.table != own.table]
     if len(others) == len(occurrences):
         read = ", ".join(sorted({occurrence.table for occurrence in occurrences}))
-        raise ConfigError(f"impact names {own.table}, which the query does not read", f"it reads {read}")
+        raise ConfigError.of(Refusal.IMPACT_NOT_READ, table=own.table, read=read)
     return (*others, own)
 
 
@@ -109,7 +110,7 @@ def _outputs(tree: Node, key: Sequence[str]) -> dict[str, int]:
     entries = [entry for entry in tree.items("targetList") if not entry.flag("resjunk")]
     numbers = {entry["resname"]: entry.number("resno") for entry in entries}
     if missing := [name for name in key if name not in numbers]:
-        raise ConfigError(f"the query gives no column {', '.join(missing)}, which the key names")
+        raise ConfigError.of(Refusal.LIVE_KEY_NOT_GIVEN, columns=missing)
     return {name: numbers[name] for name in key}
 
 

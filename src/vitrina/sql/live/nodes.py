@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vitrina.domain.errors import ConfigError
+from vitrina.domain.refusals import Refusal
 
 # A token: brackets, a list's quoted string, or a word in which blanks and brackets are escaped.
 TOKEN = re.compile(r'[(){}]|"(?:\\[\s\S]|[^"\\])*"|(?:\\[\s\S]|[^\s(){}"\\])+')
@@ -63,9 +64,9 @@ def parse_tree(text: str) -> Node:
         value = _Parser(TOKEN.findall(text)).value()
         (query,) = value if isinstance(value, list) else [value]
     except (IndexError, ValueError, RecursionError) as error:
-        raise ConfigError("the server's reading of the query cannot be understood, so it cannot be live") from error
+        raise ConfigError.of(Refusal.READING_NOT_UNDERSTOOD_LIVE) from error
     if not isinstance(query, Node) or query.kind != "QUERY":
-        raise ConfigError("the server's reading of the query cannot be understood, so it cannot be live")
+        raise ConfigError.of(Refusal.READING_NOT_UNDERSTOOD_LIVE)
     return query
 
 

@@ -6,6 +6,7 @@ from psycopg import sql
 
 from vitrina.domain.errors import ConfigError
 from vitrina.domain.findings import Code
+from vitrina.domain.refusals import Refusal
 from vitrina.meta.db import Connection, transaction
 from vitrina.sql.lineage import tables_of
 from vitrina.sql.live.impact import CHANGED, COMMA, Occurrence
@@ -25,16 +26,14 @@ def guardable(table: str, query: str) -> str:
 def override(conn: Connection, settings: Mapping[str, str], table: str, query: str, key: Sequence[str]) -> Occurrence:
     """The occurrence that stands for all occurrences of a table; a ConfigError says what is wrong with the query."""
     if f".{CHANGED}" not in tables_of(query, ctes=True):
-        raise ConfigError(
-            f"the impact query of {table} does not read the relation {CHANGED}", f"for example: {EXAMPLE}"
-        )
+        raise ConfigError.of(Refusal.IMPACT_WITHOUT_CHANGED, table=table, relation=CHANGED, example=EXAMPLE)
     with transaction(conn, settings, read_only=True):
         tree = parse_tree(rewritten_tree(conn, guardable(table, query)))
     given = [str(entry["resname"]) for entry in tree.items("targetList") if not entry.flag("resjunk")]
-    if not given or (strange := [name for name in given if name not in key]):
-        named = ", ".join(strange if given else ["no column"])
-        remedy = f"it must give {', '.join(key)}, or some of them, and nothing else"
-        raise ConfigError(f"the impact query of {table} gives {named}", remedy)
+    if not given:
+        raise ConfigError.of(Refusal.IMPACT_GIVES_NOTHING, table=table, key=list(key))
+    if strange := [name for name in given if name not in key]:
+        raise ConfigError.of(Refusal.IMPACT_GIVES, table=table, columns=strange, key=list(key))
     names = tuple(name for name in key if name in given)
     select = sql.SQL("SELECT {} FROM (\n{}\n) AS own").format(COMMA.join(map(sql.Identifier, names)), sql.SQL(query))
     return Occurrence(

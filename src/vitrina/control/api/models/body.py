@@ -1,5 +1,7 @@
 """What bodies have in common, and what an error says."""
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from vitrina.control.api.findings import FindingModel
@@ -21,6 +23,8 @@ class ProblemModel(BaseModel):
     instance: str = Field(description="The path that was asked for.")
     remedy: str = Field(default="", description="What to do about it.")
     findings: list[FindingModel] = []
+    code: str = Field(default="", description="What it is, for programs, where it has a code: as those of findings.")
+    data: dict[str, Any] = Field(default={}, description="What the detail says, value by value.")
 
     model_config = ConfigDict(
         json_schema_extra={

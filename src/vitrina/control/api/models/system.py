@@ -1,12 +1,14 @@
 """Runners, lineage and health as JSON."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, Field
 
 from vitrina import __version__
+from vitrina.control.api.findings import FindingModel
 
 
 class OutageOut(BaseModel):
@@ -48,6 +50,13 @@ class LineageOut(BaseModel):
     tables: list[str]
     columns: list[ColumnLineage]
     error: str | None = None
+    finding: FindingModel | None = Field(default=None, description="The error by its code.")
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Self:
+        """From the service's."""
+        found = row.get("finding")
+        return cls.model_validate({**row, "finding": FindingModel.of(found) if found else None})
 
 
 class Health(BaseModel):
