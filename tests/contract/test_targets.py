@@ -201,7 +201,8 @@ def test_a_format_is_for_the_targets_that_have_one(api: Api) -> None:
 
 def test_a_target_that_is_claimed_while_somebody_deletes_the_whole_is_seen(api: Api) -> None:
     api.post("/pipelines", shared())
-    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%%NO KEY UPDATE%%'"
+    waits = """SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%%NO KEY UPDATE%%'
+        AND datname = current_database()"""
     with connect(api.lab.conninfo, "claiming") as other, ThreadPoolExecutor() as pool:
         with other.transaction():
             other.execute("UPDATE etl.etl_pipelines SET status = 'RUNNING' WHERE name = %s", [TWO])

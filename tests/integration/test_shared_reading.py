@@ -15,7 +15,11 @@ from vitrina.runner.manager import PipelineManager
 
 COUNTED = "SELECT id AS film_id, title FROM content.counted"
 THREE = [*BOTH, "analytics.three"]
-WAITING = "SELECT FROM pg_stat_activity WHERE query LIKE '%%pg_try_advisory_xact_lock%%' AND usename = 'vitrina_runner'"
+HERE = " AND datname = current_database()"  # the server is shared with other tests
+WAITING = (
+    "SELECT FROM pg_stat_activity WHERE query LIKE '%%pg_try_advisory_xact_lock%%' AND usename = 'vitrina_runner'"
+    + HERE
+)
 SCANS = "SELECT seq_scan + coalesce(idx_scan, 0) FROM pg_stat_user_tables WHERE relname = 'counted'"
 
 
@@ -28,7 +32,7 @@ def counted(lab: Lab, **config: Any) -> Pipeline:
 
 def reads(lab: Lab) -> int:
     """So far, once nobody has anything to tell."""
-    wait_for(lambda: lab.value("SELECT count(*) FROM pg_stat_activity WHERE usename = 'vitrina_reader'") == 0)
+    wait_for(lambda: lab.value("SELECT count(*) FROM pg_stat_activity WHERE usename = 'vitrina_reader'" + HERE) == 0)
     lab.sql("SELECT pg_stat_force_next_flush()")  # what this session has read
     lab.sql("SELECT pg_stat_clear_snapshot()")
     return int(lab.value(SCANS))
@@ -216,7 +220,7 @@ def test_who_comes_while_another_replaces_the_reading_waits_without_a_lock_and_c
         other.execute("DELETE FROM etl.etl_readings")
         lab.sql("UPDATE etl.etl_pipelines SET status = 'RUN_REQUESTED' WHERE id = %s AND status = 'IDLE'", two.id)
         wait_for(lambda: lab.value(f"SELECT count(*) FROM ({WAITING}) AS w") == 1)
-        assert lab.sql("SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == []
+        assert lab.sql("SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock'" + HERE) == []
         assert PipelineRepo(lab.db).request_pause(two.id)
         wait_for(lambda: lab.status(two) == "PAUSED")
 
@@ -226,12 +230,12 @@ def test_who_reads_anew_waits_without_a_lock_for_one_that_still_takes_the_old_ro
     two = member(lab, BOTH[1])
     lab.sql("UPDATE etl.etl_pipelines SET due_at = clock_timestamp() WHERE id = %s", two.id)
     lab.sql("UPDATE etl.etl_pipelines SET status = 'RUN_REQUESTED' WHERE id = %s", member(lab, BOTH[0]).id)
-    asks = "SELECT FROM pg_stat_activity WHERE query LIKE '%%SELECT FROM gone%%' AND usename = 'vitrina_runner'"
+    asks = "SELECT FROM pg_stat_activity WHERE query LIKE '%%SELECT FROM gone%%' AND usename = 'vitrina_runner'" + HERE
     with connect(lab.conninfo, "taking") as other, lab.runner():
         with other.transaction():
             other.execute("SELECT FROM etl.etl_readings FOR KEY SHARE")
             wait_for(lambda: lab.value(f"SELECT count(*) FROM ({asks}) AS w") == 1)
-            assert lab.sql("SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == []
+            assert lab.sql("SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock'" + HERE) == []
         wait_for(lambda: lab.status(two) == "IDLE")
     lab.assert_equal(whole, BOTH[1])
 
