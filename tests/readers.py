@@ -1,6 +1,5 @@
 """Readers of Iceberg that nobody here wrote: each gives the rows of a mart in a lake, as anybody gets them."""
 
-import json
 import os
 import socket
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tests import clickhouse
+from tests.asking import Asker, asking
 from tests.lake import LakeSink, typed_rows
 from tests.support import wait_for
 from tests.wire import to_postgres, wired
@@ -55,42 +55,6 @@ def require(reader: str) -> None:
         pytest.skip(why)
 
 
-class Refused(Exception):
-    """What a reader says is wrong."""
-
-
-@dataclass
-class Asker:
-    """A process of its own, with nothing of Vitrina's in it."""
-
-    process: "subprocess.Popen[str]"
-
-    def __call__(self, **question: Any) -> list[dict[str, Any]]:
-        """The rows."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(question) + "\n")
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
-        if "error" in answer:
-            raise Refused(answer["error"])
-        return list(answer["rows"])
-
-
-@contextmanager
-def asking(python: Path = PYTHON) -> Iterator[Asker]:
-    """For the time being."""
-    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-    process = subprocess.Popen(
-        [str(python), str(PLACE / "read.py")], stdin=pipe, stdout=pipe, stderr=nowhere, text=True, cwd="/"
-    )
-    try:
-        yield Asker(process)
-    finally:
-        process.kill()
-        process.communicate()
-
-
 # ── Trino ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -118,7 +82,7 @@ class Trino:
             "fs.hadoop.enabled": "true",
         }
         given = ", ".join(f"\"{key}\" = '{value}'" for key, value in settings.items())
-        ask(by="trino", port=self.port, statement=f"CREATE CATALOG {name} USING iceberg WITH ({given})")
+        ask({"by": "trino", "port": self.port, "statement": f"CREATE CATALOG {name} USING iceberg WITH ({given})"})
         return name
 
 
@@ -162,14 +126,15 @@ def _is_up(process: "subprocess.Popen[bytes]", log: Path) -> bool:
 def reading(reader: str, request: pytest.FixtureRequest, lake: LakeSink) -> Iterator[Read]:
     """How this one reads the mart."""
     require(reader)
-    with asking(clickhouse.PYTHON if reader == "clickhouse" else PYTHON) as ask:
+    with asking([clickhouse.PYTHON if reader == "clickhouse" else PYTHON, PLACE / "read.py"]) as ask:
         if reader in BY_FILE:
-            yield lambda lake: ask(by=reader, metadata=pointer(lake))
+            yield lambda lake: ask({"by": reader, "metadata": pointer(lake)})
             return
         trino: Trino = request.getfixturevalue("trino")
         with wired(to_postgres(lake.lab.conninfo)) as wire:
             name = trino.create(ask, lake, wire.port)
-            yield lambda lake: ask(by="trino", port=trino.port, statement=f"SELECT * FROM {name}.cinema.mart")
+            question = {"by": "trino", "port": trino.port, "statement": f"SELECT * FROM {name}.cinema.mart"}
+            yield lambda lake: ask(question)
 
 
 def pointer(lake: LakeSink) -> str:

@@ -22,6 +22,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
+from tests.asking import Asker, asking
 from tests.lake import LakeSink
 from tests.support import Lab, wait_for
 from tests.wire import Wire, through, to_postgres, wired
@@ -201,39 +202,9 @@ class Spark:
         return "\n".join(line for text in logs for line in text.splitlines() if ERROR.search(line))
 
 
-class Refused(Exception):
-    """What Spark says is wrong with a statement."""
-
-
-@dataclass
-class Asker:
-    """Somebody else's session, by Spark's own client in a process of its own; Vitrina is not asked."""
-
-    process: "subprocess.Popen[str]"
-
-    def __call__(self, statement: str) -> list[dict[str, Any]]:
-        """Its rows."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(statement) + "\n")
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
-        if "error" in answer:
-            raise Refused(answer["error"])
-        return list(answer["rows"])
-
-
-@contextmanager
-def asking(url: str, settings: Mapping[str, str]) -> Iterator[Asker]:
-    """A session for the time being."""
-    command = [str(PLACE / ".venv" / "bin" / "python"), str(PLACE / "ask.py"), url, json.dumps(settings)]
-    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nowhere, text=True)
-    try:
-        yield Asker(process)
-    finally:
-        process.kill()
-        process.communicate()
+def client(url: str, settings: Mapping[str, str]) -> list[str | Path]:
+    """Spark's own, as a command for `asking`."""
+    return [PLACE / ".venv" / "bin" / "python", PLACE / "ask.py", url, json.dumps(settings)]
 
 
 @dataclass
@@ -299,7 +270,7 @@ class Cluster:
 @contextmanager
 def clustered(lab: Lab, lake: SparkLake, spark: Spark) -> Iterator[Cluster]:
     """For the time being."""
-    with asking(spark.url, lake.catalogues) as ask, wired(Wire((HERE, spark.port))) as wire:
+    with asking(client(spark.url, lake.catalogues)) as ask, wired(Wire((HERE, spark.port))) as wire:
         settings = {name: SecretStr(value) for name, value in lake.catalogues.items()}
         lab.configure(lake_engine="cluster", spark_settings=settings)
         cluster = Cluster(lab, lake, spark, ask, wire)
@@ -360,7 +331,7 @@ def lake(lab: Lab, tmp_path: Path) -> Iterator[SparkLake]:
 @pytest.fixture
 def ask(spark: Spark, lake: SparkLake) -> Iterator[Asker]:
     """A session of somebody else's, over this lake."""
-    with asking(spark.url, lake.catalogues) as ask:
+    with asking(client(spark.url, lake.catalogues)) as ask:
         yield ask
 
 

@@ -128,11 +128,7 @@ def test_who_waits_for_another_to_read_is_paused_if_asked_and_goes_on_if_that_on
 
 
 def test_a_restarted_server_and_an_emptied_table_are_not_believed(lab: Lab) -> None:
-    whole = counted(lab)
-    with lab.db.transaction():
-        for target in BOTH:
-            assert lab.request(member(lab, target))
-    Runner(lab.connections).run_once(member(lab, BOTH[0]).id)
+    whole = first_of_two(lab)
     lab.sql("UPDATE etl.etl_readings SET taken_at = pg_postmaster_start_time() - interval '1s'")
     lab.sql("UPDATE etl.etl_pipelines SET due_at = '2000-01-01' WHERE status = 'RUN_REQUESTED'")
     lab.sql(f"TRUNCATE etl_stage.r_{whole.id.hex}")

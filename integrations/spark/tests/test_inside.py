@@ -2,8 +2,9 @@
 
 import pytest
 
+from tests.asking import Refused
 from tests.faults.test_lake import once_files_are_written
-from tests.spark import Cluster, Refused
+from tests.spark import Cluster
 from vitrina.meta.repos import state
 from vitrina.sinks.lake import inside
 from vitrina.sinks.lake.work import LakeWork

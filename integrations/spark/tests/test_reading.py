@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tests.spark import Asker, SparkLake
+from tests.asking import Asker
+from tests.spark import SparkLake
 from vitrina.domain.pipeline import Pipeline
 from vitrina.testing.marts import assert_equal, items, went
 

@@ -117,8 +117,6 @@ class ArrowKeys:
         return repeated(self.texts.to_pylist())
 
     def made_up(self, before: "ArrowKeys") -> int | None:
-        if self.texts.equals(before.texts):
-            return None
         first = pc.index(pc.is_in(self.texts, value_set=before.texts), False).as_py()
         return None if first < 0 else int(first)
 
